@@ -46,7 +46,9 @@ _LEGEND: Final = {
 @click.command(short_help="Look for what is wrong on this machine, and say what to do.")
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend; says what it does before, and asks.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask; what is done is shown all the same.")
-@click.option("--server", metavar="NAME", shell_complete=complete_server, help="Look at this server alone.")
+@click.option(
+    "--server", metavar="NAME", shell_complete=complete_server, help="Of the servers, look at this one alone."
+)
 @click.option(
     "--offline", "--no-start", "offline", is_flag=True, help="Start no server, and ask nobody on the network."
 )

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -17,6 +18,7 @@ from gaia_bridge.config.paths import default_servers_path
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import BridgeError, ConfigError
 from gaia_bridge.text.escaping import one_line, printable
+from gaia_bridge.text.json_types import is_object
 from gaia_bridge.text.redaction import Redactor
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
@@ -28,7 +30,16 @@ from gaia_bridge_daemon.front.place import Scope as BridgeScope
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, text_of, write
+from gaia_bridge_desk.editors.installing import (
+    Change,
+    Wanted,
+    document_of,
+    plan_install,
+    plan_remove,
+    snippet,
+    text_of,
+    write,
+)
 from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
@@ -158,7 +169,11 @@ def install(
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
     if way == "http" and (agents or config or not servers):
-        raise click.UsageError("what is published is said to the bridge that you start: gaia-bridge serve AGENT...")
+        options = [*(["--config", config] if config else []), *([] if servers else ["--no-servers"]), *agents]
+        told = shlex.join(options)
+        raise click.UsageError(
+            f"with --http, leave out {told} here; name it where you start the bridge: gaia-bridge serve {told}"
+        )
     how = _How(way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable)
     if editor is None and not everywhere:
         return _list_editors()
@@ -214,16 +229,17 @@ def _usual_url() -> str:
 
 
 def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
-    """Return the scope of the bridge, with absolute paths.
+    """Return the scope of the bridge, whose agents the editor can start from every folder.
 
     Raises:
-        click.UsageError: A file does not exist.
+        AgentLoadError: An agent leads nowhere.
+        click.UsageError: The file of servers does not exist.
     """
     folder = str(current_folder())
-    for agent in agents:
-        path = agent.partition(":")[0]
-        if (path.endswith(".py") or "/" in path) and not os.path.exists(Path(folder, path).expanduser()):
-            raise click.UsageError(f"{one_line(agent, 200)!r}: there is no such file")
+    if agents:
+        from gaia_bridge.bridge.discovery import lasting_reference
+
+        agents = tuple(map(lasting_reference, agents))
     if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
     return BridgeScope.of(config, agents, folder, servers)
@@ -256,7 +272,10 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
+    was_here = is_here(editor) or place.scope is Scope.WORKSPACE  # the change makes folders by which it is recognized
     if _change(editor, how, place, remove=remove, yes=yes) and not remove:
+        if not was_here:
+            click.echo(f"{editor.title} was not found on this machine: the entry waits for it", err=True)
         for hint in _hints(editor, how, place):
             click.echo(hint, err=True)
 
@@ -265,18 +284,22 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
+    note = ""
     if remove:
         change = plan_remove(editor, path, how.name)
     else:
         wanted = _wanted(editor, how, place)
         change = plan_install(editor, path, wanted)
         own = {_trimmed(line) for line in snippet(editor, wanted).splitlines()}
+        note = _note_of_replaced(editor, place, change, wanted)
     if not change.is_one:
         state = "is not there" if remove else "is there already"
         click.echo(printable(f"nothing to do: {how.name} {state} in {path}", None), err=True)
         return False
     for line in _diff(change, own):
         click.echo(line)
+    if note:
+        click.echo(printable(note, None), err=True)
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
         return False
@@ -287,6 +310,21 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
     return True
+
+
+def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Wanted) -> str:
+    """Return a note on agents that the editor has now, and that the new entry leaves out; empty if there are none."""
+    from gaia_bridge.bridge.discovery.imports import short_path
+    from gaia_bridge_desk.doctor.editors import EditorEntry, install_command, replaced_agents
+
+    servers: Any = document_of(editor, change.path, text_of(change.path, change.before)).get(editor.root, {})
+    if not is_object(old := servers.get(wanted.name)):
+        return ""
+    before, after = (EditorEntry(editor, place, change.path, wanted.name, each, True) for each in (old, wanted.entry))
+    if not (gone := replaced_agents(before, after)):
+        return ""
+    again = install_command(after, gone)
+    return f"no longer published: {', '.join(map(short_path, gone))}; to publish all of them: {again}"
 
 
 def _agreed(change: Change) -> bool:

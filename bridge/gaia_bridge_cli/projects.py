@@ -29,17 +29,13 @@ def init(name: str) -> int:
     """
     folder = Path(name)
     names = names_of(folder.name or name)
-    write_folder(folder, project_files(names))
+    write_folder(folder, project_files(names, installed_from()))
     _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
     # The folder's name may begin with a hyphen, or hold a space.
     _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
-    if (clone := installed_from()) is None:
-        make = "make the environment .venv in it, as its README.md says"
-    else:  # the version of a clone may be in no package index
-        pip = ".venv/bin/pip install"
-        packages = f"{shlex.quote(str(clone))} --editable . --group test"
-        make = f"in it, run: python3 -m venv .venv && {pip} --upgrade pip && {pip} {packages}"
-    _tell(f"for VS Code: {make}; .vscode/mcp.json starts the bridge there")
+    _tell(
+        "VS Code starts the bridge of .venv in it (.vscode/mcp.json): README.md begins with the command that makes it"
+    )
     return ExitCode.OK
 
 

@@ -150,9 +150,38 @@ def test_agents_and_files_of_servers_are_named_by_their_whole_paths(run: Run) ->
     _, out, _ = run("install", "codex", "--print", "--agent", f"{agent.name}:DemoAgent", "--config", "servers.json")
     config = Path("servers.json").absolute()
     assert f'args = ["connect", "--config", "{config}", "--agent", "{agent}:DemoAgent"]' in out
-    for options in (["--agent", "nowhere.py"], ["--config", "nowhere.json"]):
-        code, _, err = run("install", "codex", "--print", *options)
-        assert (code, "there is no such file" in err) == (64, True)
+    code, _, err = run("install", "codex", "--print", "--config", "nowhere.json")
+    assert (code, "there is no such file" in err) == (64, True)
+
+
+def test_an_agent_is_looked_up_before_it_is_written_and_a_module_becomes_its_file(run: Run) -> None:
+    agent = write_agent(Path.cwd())
+    for name, written in (("demo", str(agent)), ("demo:DemoAgent", f"{agent}:DemoAgent"), ("code", "code")):
+        _, out, _ = run("install", "cursor", "--print", "--agent", name)
+        assert json.loads(out)["mcpServers"]["gaia-bridge"]["args"] == ["connect", "--agent", written]
+    for name, problem in (
+        ("nowhere.py", "there is no file nowhere.py"),
+        ("nowhere", "there is no module 'nowhere'"),
+        ("https://x.example/mcp", "gaia-bridge add NAME https://x.example/mcp adds a server"),
+    ):
+        code, _, err = run("install", "cursor", name, "--yes")
+        assert (code, problem in err, Path(CURSOR).exists()) == (66, True, False), err
+
+
+def test_the_agents_that_a_second_run_replaces_are_named_with_the_command_for_all(run: Run) -> None:
+    first = write_agent(Path.cwd())
+    second = write_agent(Path.cwd(), file="second.py")
+    assert "no longer" not in run("install", "cursor", first.name, "--yes")[2]
+    again = f"gaia-bridge install cursor {first} {second}"
+    for way in ([], ["--stdio"]):
+        told = again.replace("cursor", f"cursor {' '.join(way)}") if way else again
+        _, _, err = run("install", "cursor", second.name, *way)
+        assert f"no longer published: demo.py; to publish all of them: {told}\n" in err
+    assert run("install", "cursor", *again.split()[3:], "--yes")[0] == 0
+    assert "no longer" not in run("install", "cursor", f"{first.name}:DemoAgent", second.name)[2]
+    assert "no longer published: demo.py, second.py; " in run("install", "cursor")[2]
+    first.unlink()
+    assert "no longer published: second.py; " in run("install", "cursor")[2]
 
 
 def test_a_socket_is_named_where_the_editor_reaches_it(run: Run) -> None:
@@ -208,6 +237,16 @@ def test_all_writes_into_every_editor_that_is_there_and_goes_on_after_a_broken_o
     assert [os.listdir(folder) for folder in (".cursor", ".codex", ".gemini")] == [[], [], []]
 
 
+def test_an_editor_that_is_not_there_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    note = "Cursor was not found on this machine: the entry waits for it\n"
+    assert note not in run("install", "cursor", "--workspace", "--yes")[2]
+    Path(CURSOR).unlink()
+    Path(CURSOR).parent.rmdir()
+    assert note in run("install", "cursor", "--yes")[2]
+    assert note not in run("install", "cursor", "--no-servers", "--yes")[2]
+
+
 def test_without_an_editor_all_are_listed_and_nothing_is_written(run: Run) -> None:
     Path(".cursor").mkdir()
     code, out, _ = run("install")
@@ -225,7 +264,8 @@ def test_without_an_editor_all_are_listed_and_nothing_is_written(run: Run) -> No
         (["cursor", "--all"], 64, "leave out one"),
         (["cursor", "--url", "http://x"], 64, "go with --http"),
         (["cursor", "--auth"], 64, "go with --http"),
-        (["cursor", "--http", "--agent", "code"], 64, "gaia-bridge serve AGENT"),
+        (["cursor", "--http", "--agent", "code"], 64, "leave out code here; name it where you start the bridge: "),
+        (["cursor", "--http", "--no-servers", "code"], 64, "the bridge: gaia-bridge serve --no-servers code"),
         (["cursor", "--http", "--token-variable", "a b"], 64, "expected the name of a variable"),
         (["cursor", "--name", "a\nb", "--yes"], 64, "--name 'a b'"),
         (["windsurf", "--workspace", "--yes"], 78, "it has: --user"),

@@ -34,17 +34,18 @@ def test_a_project_is_written_and_its_next_steps_are_told(tmp_path: Path, capsys
     assert told.out == ""
     assert "cd -- 'my weather' && python -m pytest && gaia-bridge dev my_weather_agent.py" in told.err
     clone = Path(__file__).parents[2]
-    pip = ".venv/bin/pip install"
-    line = f"python3 -m venv .venv && {pip} --upgrade pip && {pip} {shlex.quote(str(clone))} --editable . --group test;"
-    assert f"for VS Code: in it, run: {line}" in told.err
+    line = f"pip install {shlex.quote(str(clone))} --editable . --group test\n"
+    assert line in (tmp_path / "my weather/README.md").read_text(encoding="utf-8")
+    assert told.err.count("next:") == 1 and "README.md begins with the command that makes it" in told.err
 
 
 def test_a_project_of_an_installed_package_is_set_up_as_its_readme_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projects, "installed_from", lambda: None)
     assert main(["init", "weather"]) == ExitCode.OK
-    assert "for VS Code: make the environment .venv in it, as its README.md says" in capsys.readouterr().err
+    text = (tmp_path / "weather/README.md").read_text(encoding="utf-8")
+    assert "pip install --editable . --group test\n" in text and "the path of a clone before `--editable`." in text
 
 
 def test_where_there_is_no_pytest_the_next_steps_begin_with_it(

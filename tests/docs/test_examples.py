@@ -222,6 +222,7 @@ def test_the_clients_of_the_pages_about_servers_work(
     agent = page["ClockAgent"](silent_mode=True)
     try:
         assert agent.list_mcp_servers() == ["time"]
+        assert [definition["name"] for definition in agent.get_mcp_tool_definitions()] == ["now_in"]
     finally:
         agent.disconnect_mcp_server("time")
     offices: dict[str, Any] = {}
@@ -341,6 +342,7 @@ def test_the_tools_of_a_server_are_called_in_both_ways(
     shown: dict[str, Any] = {}
     exec(example(IN_PYTHON, "class ClockAgent") + example(IN_PYTHON, "agent = ClockAgent()"), shown)
     assert capsys.readouterr().out == f"{ {'content': content} }\n{content}\n"
+    assert shown["agent"].now_in("Europe/Rome") == "12:00"
     assert [server.name for server in load_servers(default_servers_path()).servers] == ["time"]
     shown["agent"].disconnect_mcp_server("time")
     assert load_servers(default_servers_path()).servers == ()

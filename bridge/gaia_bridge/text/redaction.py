@@ -46,15 +46,15 @@ _SHAPES: Final = (
     r"\bAIza[A-Za-z0-9_-]{30,64}|\bya29\.[A-Za-z0-9_-]{16,512}",  # Google
     r"\b(?:hf_|npm_|pypi-|dop_v1_|SG\.)[A-Za-z0-9._-]{16,512}",
 )
-_NO_PLACEHOLDER: Final = r"(?!TOKEN(?:[\s\"'&,;)\]}]|\Z))"
-"""Where the value is not the word that our own messages have in its place."""
+_NO_SECRET: Final = r"(?!(?:\$\{(?:env|file|keyring|input):[^\s}:]{1,200}\}|TOKEN)(?![^\s\"'&,;)\]}]))"
+"""Not before a reference to a secret or a placeholder, as our own remedies have them."""
 
 _BEFORE: Final = (
     r"(?i:\b(?:bearer|basic|digest)\s{1,8})(?=" + _TOKEN + r")",
     r"(?<=://)(?=[^\s/@]{1,512}@)",  # user and password of a URL
     r"(?i:\b(?:set-)?cookie\s{0,8}[:=]\s{0,8})",
     r"(?i:(?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credential)s?"
-    r"[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:bearer|basic)\s{1,8})?+)" + _NO_PLACEHOLDER,
+    r"[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:bearer|basic)\s{1,8})?+)" + _NO_SECRET,
 )
 _VALUES: Final = (_TOKEN, r"[^\s/@]{1,512}(?=@)", r"[^\r\n]{1,4096}", r"[^\s\"'&,;)\]}]{3,4096}")
 

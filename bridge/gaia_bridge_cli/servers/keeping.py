@@ -31,6 +31,7 @@ from gaia_bridge_cli.servers.kept_secrets import left_behind
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer
     from gaia_bridge.model import ServerSpec
+    from gaia_bridge_cli.servers.server_connection import LoginNeededError
 
 _PYTHON: Final = re.compile(r"python[\d.]*")
 """Programs that are other ones, without the same packages, where another environment is active."""
@@ -185,7 +186,7 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     if target.kind is not LayerKind.LOCAL:  # an entry of a local file is only used in its own folder
         entry, changed = portable(entry, place.folder or current_folder())
     spec = _understood(name, entry, target, later=place.untried)
-    wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
+    login = None if spec is None or place.untried else _login_needed(spec, as_json)
     for change in changed:
         click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     entry = sealed(name, entry, place.keeper)
@@ -200,9 +201,14 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
     note_secrets(old, entry)
     if is_first:
         _note_shipped_agents()
-    if wants_login:
+    if login is not None:
         where = f" --config {shlex.quote(str(config))}" if config else ""
-        click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
+        told = f"now run: gaia-bridge login {shlex.quote(name)}{where}"
+        if login.with_token:
+            told = f"it wants a login or a token; {told}; or add it {login.with_token}"
+        else:
+            told = f"it wants a login; {told}"
+        click.echo(printable(told), err=True)
     return code
 
 
@@ -248,8 +254,8 @@ def _note_shipped_agents() -> None:
         click.echo(told, err=True)
 
 
-def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
-    """Try a server and report its name; or return whether it asks for a login first.
+def _login_needed(spec: ServerSpec, as_json: bool) -> LoginNeededError | None:
+    """Try a server and report its name; or return the error if it asks for a login first.
 
     Raises:
         ServerUnavailableError: The server does not work.
@@ -262,14 +268,14 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
 
     try:
         found = reach(spec, probe)
-    except LoginNeededError:
-        return True
+    except LoginNeededError as error:
+        return error
     except ServerUnavailableError as error:
         hint = "it is not added; with --no-connect it is, without being tried"
         meant = _meant_instead(spec, error.problem)
         raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
     click.echo(introduced(found), err=as_json)
-    return False
+    return None
 
 
 def _meant_instead(spec: ServerSpec, problem: str) -> str:
@@ -282,6 +288,8 @@ def _meant_instead(spec: ServerSpec, problem: str) -> str:
         file = next((word for word in spec.args if word.endswith(".py")), None)
         agent = f" (an agent in it is published by `gaia-bridge serve {shlex.quote(file)}`)" if file else ""
         return f"a server does not end, but waits for messages, so perhaps the program starts none{agent}; "
+    if isinstance(spec, HttpServerSpec) and problem.endswith("Connection refused"):
+        return "is the server running? if not, start it; "
     if isinstance(spec, HttpServerSpec) and ("HTTP 404" in problem or "HTTP 405" in problem):
         path = urlsplit(spec.url).path
         if path.endswith((".json", ".yaml", ".yml")):

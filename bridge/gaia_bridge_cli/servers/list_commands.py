@@ -87,7 +87,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
         ]
         if rows:
             print_rows(("name", "from", "server", "used"), rows)
-        else:
+        elif not errors:
             click.echo("no servers are configured; add one with: gaia-bridge add NAME COMMAND", err=True)
         for label, texts in (("warning", report.warnings), ("error", errors)):
             for text in texts:

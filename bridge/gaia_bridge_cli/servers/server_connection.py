@@ -117,7 +117,17 @@ _HELD = 100
 
 
 class LoginNeededError(ServerUnavailableError):
-    """The server answers, and wants a login first."""
+    """The server answers, and wants a login first.
+
+    Args:
+        name: The server's name.
+        problem: The problem.
+        with_token: The remedy with a token, where the server may want one that no login gives; empty otherwise.
+    """
+
+    def __init__(self, name: str, problem: str, with_token: str = "") -> None:
+        super().__init__(name, problem)
+        self.with_token = with_token
 
 
 Ask = Callable[[Transport, UpstreamLimits, Activity], Awaitable[T]]
@@ -227,7 +237,7 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[S
             raise ServerUnavailableError(spec.name, message, "agent") from None
         raise ServerUnavailableError(spec.name, f"it answered with an error: {message} ({error.code})") from None
     except LoginRequiredError as error:
-        raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
+        raise LoginNeededError(spec.name, secretless(f"it {error}"), error.with_token) from None
     except UpstreamError as error:
         problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, _told_once(starts)))))
         kind = "agent" if isinstance(spec, AgentServerSpec) else "server"

@@ -153,6 +153,8 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     try:
         return Target(usable_spec(servers, text))
     except ConfigError as error:
+        if error.place != repr(text):  # a file that cannot be read: nobody knows whether it lists the target
+            raise
         hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint and not config else error.hint
         raise ConfigError(error.place, error.problem, f"{hint}; {_EXPECTED}" if hint else "") from None
 
@@ -190,12 +192,11 @@ def _published(base: str, name: str, kind: str = "") -> Target | None:
 
 def _of_a_stranger(url: str) -> str:
     """Return a hint for a server that asks for authentication, where no entry provides any."""
-    add = f"gaia-bridge add NAME {shlex.quote(url)}"
-    token = f"{add} --header 'Authorization:Bearer ${{env:TOKEN}}'"
-    ours = "for a bridge with --auth, ${file:~/.gaia/bridge-token}"
-    return (
-        f"it wants a login or a token; add it with a token: {token} ({ours}), or log in: {add}; gaia-bridge login NAME"
-    )
+    with imported_for_good():
+        from gaia_bridge.client.oauth.errors import with_token
+
+    login = f"gaia-bridge add NAME {shlex.quote(url)}; gaia-bridge login NAME"
+    return f"it wants a login or a token; add it {with_token('NAME', url)}, or log in: {login}"
 
 
 def _agent(reference: str) -> Target:

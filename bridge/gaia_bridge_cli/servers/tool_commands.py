@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,7 +20,7 @@ from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json
-from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, target_options
+from gaia_bridge_cli.servers.targets import Target, TargetCommand, command_of, target_of, target_options
 
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
@@ -73,10 +74,12 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
 
 @click.command(cls=TargetCommand, context_settings={"ignore_unknown_options": True})
 @target_options
-@click.argument("tool")
+@click.argument("tool", required=False, metavar="TOOL")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
-def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any) -> int:
+def call(
+    target: str, tool: str | None, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
+) -> int:
     """Call a tool of a server or agent.
 
     TARGET is what `tools` takes; a command goes last: call TOOL [ARGUMENTS] -- COMMAND. Arguments are one JSON object,
@@ -93,6 +96,11 @@ def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, conf
         from gaia_bridge_cli.servers.common import unknown_hint
         from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
+
+    if tool is None:
+        words = command_of()
+        listed = shlex.join(["--", *words] if words else [target])
+        raise click.UsageError(f"which tool? `gaia-bridge tools {listed}` lists them")
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         delegate = CallerDelegate(name, activity, asks=asks)

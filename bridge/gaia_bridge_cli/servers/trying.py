@@ -74,7 +74,10 @@ async def _said_of(spec: ServerSpec, limits: DoctorLimits) -> str:
     except Exception as error:
         cause = only_error_in(error)
         if isinstance(cause, LoginRequiredError):
-            return f"wants a login: gaia-bridge login {spec.name}"
+            login = f"gaia-bridge login {spec.name}"
+            if cause.with_token:
+                return f"wants a login or a token: {login}; or add it {cause.with_token}"
+            return f"wants a login: {login}"
         if not isinstance(cause, UpstreamError | ProtocolError):
             raise
         return f"does not work now: it {one_line(secretless(str(cause)), 300)}"

@@ -171,8 +171,10 @@ def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator
     yield from _access_lines(access, told.verbose)
     if told.verbose:
         yield ""
-        yield f"{_bold('VS Code')}: save this as .vscode/mcp.json"
-        yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
+        variable = TOKEN_VARIABLE if access.token_file else None
+        asks_nobody = f", and start VS Code with the token in {variable}" if variable else ""
+        yield f"{_bold('VS Code')}: save this as .vscode/mcp.json{asks_nobody}"
+        yield to_text(document(http_server(f"{url}/mcp", token_variable=variable)))
 
 
 def _source_lines(source: Published, url: str) -> Iterator[str]:
@@ -212,7 +214,7 @@ def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
         who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
         yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"
     else:
-        yield f"{_bold('Access')}: with the token in {access.token_file}, for VS Code in the variable {TOKEN_VARIABLE}"
+        yield f"{_bold('Access')}: with the token in {access.token_file}; VS Code asks for it"
     if access.public is not None:
         yield f"  behind a proxy, which passes requests on to {access.address}"
     if verbose:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +14,10 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gaia_bridge.bridge.discovery import lasting_reference
 from gaia_bridge.config.expansion import texts_in
 from gaia_bridge.config.file_reader import read_bytes
-from gaia_bridge.errors import ConfigError
+from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
@@ -237,9 +238,9 @@ _BROKEN_PROGRAM = Kind(
 _AGENT_GONE = Kind(
     "editor.agent-gone",
     Level.ERROR,
-    "the entry of an editor names an agent whose file is not there",
+    "the entry of an editor names an agent that is not there",
     "the bridge ends with an error when the editor starts it",
-    "gaia-bridge install EDITOR --agent PATH, with the right path",
+    "gaia-bridge install EDITOR PATH, with the right path",
 )
 _CONFIG_GONE = Kind(
     "editor.config-gone",
@@ -337,7 +338,7 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
     """Yield the problems of the program that an entry starts."""
     if not entry.program:
         return
-    program, where, install = entry.program[0], _where(entry), _install(entry)
+    program, where, install = entry.program[0], _where(entry), install_command(entry)
     if not os.path.isabs(program):
         path = entry.search_path or editor_path(at)
         if "$" not in program and found_program(program, path) is None:
@@ -363,17 +364,33 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
 
 
 def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
-    """Yield the problems of the files that an entry names."""
+    """Yield the problems of the files and agents that an entry names."""
     begin, where = f"gaia-bridge install {entry.editor.name}{_scope(entry)}", _where(entry)
     config, agents = _named(entry)
     if config and not _is_there(config):
         message = f"{where} names {config}, which is not there"
         yield _CONFIG_GONE.found(message, str(entry.path), f"{begin} --config PATH")
     for agent in agents:
-        path = _file(agent)
-        if (path.endswith(".py") or os.sep in path) and not _is_there(path):
-            message = f"{where} names {path}, which is not there"
-            yield _AGENT_GONE.found(message, str(entry.path), f"{begin} --agent PATH")
+        if problem := _problem_of(agent, entry):
+            yield _AGENT_GONE.found(f"{where} names {problem}", str(entry.path), f"{begin} PATH")
+
+
+def _problem_of(agent: str, entry: EditorEntry) -> str:
+    """Return the problem of an agent that an entry names, which begins with its name; empty if it has none.
+
+    An editor may start its program in any folder: a module of one folder is not there in another one. Modules of
+    another installation are not known here.
+    """
+    path = _file(agent)
+    if path.endswith(".py") or os.sep in path:
+        return "" if _is_there(path) else f"{path}, which is not there"
+    if "$" in agent or not entry.program or not _is_this(entry.program[0]):
+        return ""
+    try:
+        lasting_reference(agent, root=Path.cwd() if entry.place.scope is Scope.WORKSPACE else Path("/"))
+    except AgentLoadError as error:
+        return f"{agent!r}: {error.problem}"
+    return ""
 
 
 def _named(entry: EditorEntry) -> tuple[str, list[str]]:
@@ -423,16 +440,32 @@ def _scope(entry: EditorEntry) -> str:
     return scope if entry.name == "gaia-bridge" else f"{scope} --name {shlex.quote(entry.name)}"
 
 
-def _install(entry: EditorEntry) -> str:
-    """Return the command that writes the entry anew, with its configuration and agents, as far as they exist."""
+def install_command(entry: EditorEntry, also: Sequence[str] = ()) -> str:
+    """Return the command that writes an entry anew, with its configuration and agents, as far as they exist.
+
+    Args:
+        entry: The entry.
+        also: Agents to publish before those of the entry.
+    """
     config, agents = _named(entry)
-    config, agents = config if _is_there(config) else "", [agent for agent in agents if _is_there(_file(agent))]
+    config = config if _is_there(config) else ""
     words = ["--stdio"] if entry.arguments[:1] == ["serve"] else []
     words += [word for word in entry.arguments if word == "--no-servers"]
     words += ["--config", config] if config else []
-    words += [word for agent in agents for word in ("--agent", agent)]
+    words += [*also, *(agent for agent in agents if not _problem_of(agent, entry))]
     options = f" {shlex.join(words)}" if words else ""
     return f"gaia-bridge install {entry.editor.name}{_scope(entry)}{options}"
+
+
+def replaced_agents(old: EditorEntry, new: EditorEntry) -> list[str]:
+    """Return the agents that exist, and that an entry publishes and the one in its place does not.
+
+    Args:
+        old: The entry that is replaced.
+        new: The entry in its place.
+    """
+    files = {_file(agent) for agent in _named(new)[1]}
+    return [agent for agent in _named(old)[1] if _file(agent) not in files and not _problem_of(agent, old)]
 
 
 def _repair(entry: EditorEntry) -> Repair | None:

@@ -242,9 +242,9 @@ def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) 
         kind = _BROKEN if servers else _BROKEN_UNUSED
         wanted = f"; needed by {', '.join(servers)}" if servers else ""
         if name == "docker":
-            return [
-                kind.found(f"{path}: Docker's daemon does not answer{wanted}", path, "start Docker: docker version")
-            ]
+            start = "start Docker Desktop, or: sudo systemctl start docker"
+            message = f"{path}: Docker's daemon does not answer{wanted or '; no server needs it'}"
+            return [kind.found(message, path, start if servers else f"when you need it: {start}")]
         return [kind.found(f"{path} does not work: {said.problem}{wanted}", path, f"{shlex.quote(path)} --version")]
     number = re.match(r"v?(\d+)\.", said.text)
     if name == "node" and number is not None and int(number[1]) < _OLDEST_NODE:

@@ -21,12 +21,13 @@ from msgspec.structs import replace
 from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
 from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UpstreamError
+from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
+from gaia_bridge.client.transports.http_values import url_for_log, usable_url
 from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import AgentServerSpec, ServerSpec
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerSpec
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import UpstreamLimits
@@ -265,6 +266,7 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
     secretless = Redactor(secrets_of(spec))
     if isinstance(error, LoginRequiredError):
         remedy = f"gaia-bridge login {shlex.quote(entry.name)}{at.config_words}"
+        remedy += f"; or add it {error.with_token}" if error.with_token else ""
         return _LOGIN.found(f"{entry.name} {secretless(str(error))}", entry.name, remedy)
     if isinstance(error, ProtocolError):
         text = f"answered with an error: {error.message} ({error.code})"
@@ -274,7 +276,12 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
         raise error
     cause = cause_for(spec, said, at.environ, timed_out=isinstance(error, StartTimeoutError))
     told = said if cause is None or not cause.line else [cause.line]
-    remedy = cause.remedy if cause is not None else (_PROGRAM if type(error) is LaunchError else again)
+    if cause is not None:
+        remedy = cause.remedy
+    elif isinstance(error, UnreachableError) and isinstance(spec, HttpServerSpec):
+        remedy = f"start the server at {url_for_log(usable_url(spec.url))}, or correct its address; then {again}"
+    else:
+        remedy = _PROGRAM if type(error) is LaunchError else again
     return _FAILS.found(_failure(entry.name, secretless(text), told), entry.name, remedy)
 
 

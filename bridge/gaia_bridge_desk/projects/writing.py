@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import keyword
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -114,17 +115,25 @@ _PROGRAM: Final = "${workspaceFolder}/.venv/bin/gaia-bridge"
 """The bridge that the project has installed: VS Code knows nothing of environments that a terminal has activated."""
 
 
-def project_files(names: AgentNames) -> dict[str, str]:
+def project_files(names: AgentNames, clone: Path | None = None) -> dict[str, str]:
     """Return the files of a project with one agent: path to text.
 
     Args:
         names: The agent's names.
+        clone: The folder that the bridge was installed from, whose version may be in no package index.
     """
+    origin = (
+        "If no package index that you use has gaia-mcp-bridge, put the path of a clone before `--editable`."
+        if clone is None
+        else "The path is the clone of gaia-mcp-bridge on the machine where this project was begun; elsewhere, put\n"
+        "another clone there, or nothing if your package index has gaia-mcp-bridge."
+    )
+    installed = {"clone": "" if clone is None else f"{shlex.quote(str(clone))} ", "origin": origin}
     server = document(stdio_server(["."], command=_PROGRAM), names.published)
     return {
         ".gitignore": _filled("gitignore", names),
         ".vscode/mcp.json": to_text(server),
-        "README.md": _filled("README.md", names),
+        "README.md": _filled("README.md", names, **installed),
         "pyproject.toml": _filled("pyproject.toml", names),
         **agent_files(names, tests="tests/"),
     }
@@ -143,7 +152,7 @@ def agent_files(names: AgentNames, *, tests: str = "") -> dict[str, str]:
     }
 
 
-def _filled(template: str, names: AgentNames) -> str:
+def _filled(template: str, names: AgentNames, **more: str) -> str:
     from string import Template
 
     text = (_TEMPLATES / f"{template}.template").read_text(encoding="utf-8")
@@ -154,6 +163,7 @@ def _filled(template: str, names: AgentNames) -> str:
         module=names.module,
         class_name=names.class_name,
         bridge=__version__,
+        **more,
     )
 
 

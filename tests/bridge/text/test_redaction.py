@@ -34,6 +34,7 @@ def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> s
         '"client_secret":"',
         "token=",
         "passphrase: ",
+        "token=TOKEN",
         "Cookie: session=",
         "Set-Cookie: id=",
         "https://user:",
@@ -123,6 +124,9 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
         "short",
         "expected exactly one, 'Authorization: Bearer TOKEN' (one in the URL does not count)",
         "set Authorization: Bearer TOKEN",
+        "Authorization: Bearer TOKEN",
+        "gaia-bridge add a URL --header 'Authorization:Bearer ${file:~/.gaia/bridge-token}'",
+        '{"token": "${env:MY_TOKEN}"}',
     ],
 )
 def test_text_without_secrets_stays_as_it_is(text: str) -> None:

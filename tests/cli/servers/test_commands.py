@@ -217,6 +217,11 @@ def test_a_broken_file_is_told_and_the_other_one_is_listed(run: Run) -> None:
     assert code == 78
     assert "good" in out
     assert "mcp_servers.json:1:2" in err
+    Path(".gaia/mcp_servers.json").unlink()
+    code, _, err = run("list")
+    assert (code, "no servers are configured" in err, "mcp_servers.json:1:2" in err) == (78, False, True)
+    code, _, err = run("tools", "time")
+    assert (code, "expected a configured server" in err, "mcp_servers.json:1:2" in err) == (78, False, True)
 
 
 @pytest.mark.requirement("S0-63")
@@ -227,6 +232,12 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     code, out, err = run(command, "wether", *(["x"] if command == "call" else []))
     assert (code, out) == (78, "")
     assert "did you mean 'weather'?" in err
+
+
+def test_a_call_without_a_tool_names_the_command_that_lists_them(run: Run) -> None:
+    for words in (["my agent.py"], ["--", "prog", "-x"]):
+        code, _, err = run("call", *words)
+        assert (code, f"which tool? `gaia-bridge tools {shlex.join(words)}` lists them" in err) == (64, True), err
 
 
 @pytest.mark.requirement("F-362")
@@ -572,7 +583,9 @@ def test_a_shell_is_told_how_to_complete(run: Run, shell: str) -> None:
 def test_what_cannot_be_reached_is_not_added_unless_that_is_wanted(run: Run) -> None:
     code, out, err = run("add", "gone", "http://127.0.0.1:1/mcp")
     assert (code, out) == (69, "")
-    assert "it is not added; with --no-connect it is" in err
+    assert (
+        "Connection refused; is the server running? if not, start it; it is not added; with --no-connect it is" in err
+    )
     assert not Path(GLOBAL).exists()
     assert run("add", "gone", "http://127.0.0.1:1/mcp", "--no-connect")[0] == 0
 

@@ -51,11 +51,23 @@ async def test_a_server_that_wants_a_login_is_added_and_the_next_step_is_named()
 
 
 @pytest.mark.anyio
+async def test_a_server_without_a_login_is_added_with_the_way_to_give_it_a_token() -> None:
+    async with _server() as server:
+        server.challenge = 'Bearer realm="gaia-bridge"'
+        added = await anyio.to_thread.run_sync(partial(run, "add", "other", server.url))
+        assert (
+            "it wants a login or a token; now run: gaia-bridge login other; or add it with a token, by " in added.stderr
+        )
+        token = "--header 'Authorization:Bearer ${env:TOKEN}' --force (for a bridge with --auth, "
+        assert f"gaia-bridge add other {server.url} {token}${{file:~/.gaia/bridge-token}})" in added.stderr
+
+
+@pytest.mark.anyio
 async def test_an_address_that_wants_a_login_is_told_how_it_is_added_with_one() -> None:
     async with _server() as server:
         refused = await anyio.to_thread.run_sync(partial(run, "tools", server.url))
         assert refused.returncode == 69
-        assert "it wants a login or a token; add it with a token: " in refused.stderr
+        assert "it wants a login or a token; add it with a token, by " in refused.stderr
         assert f"gaia-bridge add NAME {server.url} --header 'Authorization:Bearer ${{env:TOKEN}}'" in refused.stderr
         assert "gaia-bridge login NAME" in refused.stderr
 

@@ -170,7 +170,9 @@ def test_a_long_list_of_names_is_cut() -> None:
 def test_the_token_is_named_by_its_file_and_never_shown() -> None:
     access = access_for("127.0.0.1", token_file=Path("/home/me/.gaia/bridge-token"))
     text = text_of(access=access, told=Told(verbose=True))
-    assert "with the token in /home/me/.gaia/bridge-token" in text
+    assert "Access: with the token in /home/me/.gaia/bridge-token; VS Code asks for it\n" in text
+    assert "GAIA_BRIDGE_TOKEN" not in text_of(access=access)
+    assert "save this as .vscode/mcp.json, and start VS Code with the token in GAIA_BRIDGE_TOKEN\n" in text
     assert TOKEN not in text
     assert "Bearer ${env:GAIA_BRIDGE_TOKEN}" in text
 

@@ -68,7 +68,7 @@ def test_a_program_that_is_gone_is_found_and_replaced_with_the_rest_as_it_was(ow
     agent, config = write_agent(Path.cwd()), has_servers({})
     installed(*words, "--agent", str(agent), "--config", str(config), by="/opt/gone/bin/gaia-bridge")
     finding = by_id(look(EDITOR_FILES))["editor.program-gone"]
-    assert "/opt/gone/bin/gaia-bridge" in finding.message and finding.remedy.endswith(f"--agent {agent}")
+    assert "/opt/gone/bin/gaia-bridge" in finding.message and finding.remedy.endswith(f" {agent}")
     before = Path(finding.about).read_text(encoding="utf-8")
     repaired(finding)
     after = Path(finding.about).read_text(encoding="utf-8")
@@ -148,6 +148,19 @@ def test_agents_and_files_of_servers_that_are_gone_are_found(own: str) -> None:
         "editor.config-gone",
     ]
     assert by_id(found)["editor.config-gone"].remedy == "gaia-bridge install vscode --config PATH"
+    assert by_id(found)["editor.agent-gone"].remedy.endswith(" PATH")
+
+
+def test_a_name_that_is_an_agent_in_one_folder_alone_is_found(own: str) -> None:
+    write_agent(Path.cwd())
+    installed("cursor", "--agent", "code")
+    assert set(by_id(look(EDITOR_FILES))) == {"editor.fine"}
+    for name, problem in (("demo", "there is no module 'demo'"), ("https://x.example/mcp", "it is an address")):
+        document = json.loads(CURSOR.read_text(encoding="utf-8"))
+        document["mcpServers"]["gaia-bridge"]["args"] = ["connect", "--agent", name]
+        CURSOR.write_text(json.dumps(document), encoding="utf-8")
+        finding = by_id(look(EDITOR_FILES))["editor.agent-gone"]
+        assert problem in finding.message and finding.remedy == "gaia-bridge install cursor PATH"
 
 
 def test_a_socket_that_nobody_listens_at_is_found(own: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,9 @@ def test_what_no_server_needs_may_be_absent_or_broken(tmp_path: Path) -> None:
     program(tmp_path, "docker", "echo cannot connect; exit 1")
     found = look(PROGRAMS, environ={"PATH": str(tmp_path)})
     assert set(by_id(found)) == {"program.absent", "program.broken-unused", "path.editor"}
+    unused = by_id(found)["program.broken-unused"]
+    assert unused.message.endswith("Docker's daemon does not answer; no server needs it")
+    assert unused.remedy == "when you need it: start Docker Desktop, or: sudo systemctl start docker"
 
 
 def test_a_missing_program_is_found_with_the_servers_that_need_it(tmp_path: Path) -> None:

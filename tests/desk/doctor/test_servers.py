@@ -95,6 +95,8 @@ def test_failures_are_told_with_their_cause_and_without_secrets(monkeypatch: pyt
     assert "install the program" in failed["absent"].remedy
     assert "--env SOME_TOKEN" in failed["lacks"].remedy
     assert "127.0.0.1:9" in failed["nobody"].message
+    start = "start the server at http://127.0.0.1:9/mcp, or correct its address; then gaia-bridge test-client nobody"
+    assert failed["nobody"].remedy == start
     assert [report["state"] for report in at.reports] == ["fails"] * 4 + ["works"]
     assert SECRET not in repr(found) + repr(at.reports)
 
@@ -154,6 +156,19 @@ def test_a_server_that_wants_a_login_is_told_with_the_command_for_it() -> None:
     found, at = anyio.run(main)
     assert by_id(found)["server.login"].remedy == "gaia-bridge login 'my server'"
     assert at.reports[0]["state"] == "wants a login"
+
+
+def test_a_server_that_may_want_a_token_is_reported_with_the_way_to_give_it_one() -> None:
+    async def main() -> list[Finding]:
+        async with auth_server() as server:
+            server.challenge = "Bearer"
+            has_servers({"notes": {"url": server.url}})
+            found: Any = SERVERS.check(look_around())
+            findings: list[Finding] = await found
+            return findings
+
+    remedy = by_id(anyio.run(main))["server.login"].remedy
+    assert remedy.startswith("gaia-bridge login notes; or add it with a token, by gaia-bridge add notes http://")
 
 
 def test_an_agent_of_the_bridge_is_not_started() -> None:

@@ -23,8 +23,17 @@ from gaia_bridge.bridge.discovery.search import (
     LoadedAgent,
     SearchResult,
     find_agents,
+    lasting_reference,
     load_agent,
     place_of,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "LoadedAgent", "SearchResult", "find_agents", "load_agent", "place_of"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "LoadedAgent",
+    "SearchResult",
+    "find_agents",
+    "lasting_reference",
+    "load_agent",
+    "place_of",
+]

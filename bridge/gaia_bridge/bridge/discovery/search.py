@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import logging
 import os
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -152,6 +154,22 @@ def place_of(reference: str, *, root: Path | None = None) -> Path | None:
     return None if is_name or search.installed(reference) else search.path(reference)
 
 
+def lasting_reference(reference: str, *, root: Path | None = None) -> str:
+    """Return a reference that leads to the same agents from every folder: files and folders by their whole paths.
+
+    No code of an agent runs. Installed agents and modules keep their names; a module of the folder becomes its file.
+
+    Args:
+        reference: See the package's description.
+        root: The folder of relative references; the current folder if not given.
+
+    Raises:
+        AgentLoadError: It leads nowhere.
+        ConfigError: The current folder is gone.
+    """
+    return _Search(reference, root.absolute() if root else current_folder()).lasting()
+
+
 def _entry_points(group: str, **query: Any) -> EntryPoints:
     """Return the entry points of a group; `importlib.metadata` is slow to load, and files need none of it."""
     from importlib import metadata
@@ -182,6 +200,7 @@ class _Search:
     def follow(self) -> None:
         """Decide the kind of the reference, and load its agents."""
         reference = self.reference
+        self.check_is_no_address()
         if match := _FILE_REFERENCE.fullmatch(reference):
             self.load_file(self.path(match["path"]), match["attribute"])
         elif _is_folder(reference):
@@ -196,6 +215,32 @@ class _Search:
         else:
             self.load_module(reference, None)
 
+    def lasting(self) -> str:
+        reference = self.reference
+        self.check_is_no_address()
+        if match := _FILE_REFERENCE.fullmatch(reference):
+            self.check_file(path := self.path(match["path"]))
+            return os.path.normpath(path) + ("" if match["attribute"] is None else f":{match['attribute']}")
+        module, colon, attribute = reference.partition(":")
+        if not _is_folder(reference) and (reference in SHIPPED_AGENTS or (not colon and self.installed(reference))):
+            return reference
+        if _is_folder(reference) or (reference and os.path.isdir(self.path(reference))):
+            self.check_folder(folder := self.path(reference))
+            return os.path.normpath(folder)
+        self.check_module_name(module)
+        place = self.root.joinpath(*module.split("."))
+        if file := next(filter(os.path.isfile, (place / "__init__.py", place.with_suffix(".py"))), None):
+            return f"{file}{colon}{attribute}"
+        if importlib.util.find_spec(package := module.partition(".")[0]) is None:
+            raise self.error(f"there is no module {package!r}", self.hint_for_module())
+        return reference
+
+    def check_is_no_address(self) -> None:
+        if "://" in self.reference:
+            raise self.error(
+                "it is an address, not an agent", f"gaia-bridge add NAME {shlex.quote(self.reference)} adds a server"
+            )
+
     def path(self, text: str) -> Path:
         try:
             return self.root / Path(text).expanduser()
@@ -203,13 +248,19 @@ class _Search:
             raise self.error(str(error)) from error
 
     def load_file(self, path: Path, attribute: str | None) -> None:
-        if not os.path.isfile(path):
-            raise self.error(f"there is no file {short_path(path)}", did_you_mean(path.name, _files_beside(path)))
+        self.check_file(path)
         self.load_from(self.import_file(path.resolve()), short_path(path), attribute)
 
-    def load_folder(self, folder: Path) -> None:
+    def check_file(self, path: Path) -> None:
+        if not os.path.isfile(path):
+            raise self.error(f"there is no file {short_path(path)}", did_you_mean(path.name, _files_beside(path)))
+
+    def check_folder(self, folder: Path) -> None:
         if not os.path.isdir(folder):
             raise self.error(f"there is no folder {short_path(folder)}", "an agent's file ends in .py")
+
+    def load_folder(self, folder: Path) -> None:
+        self.check_folder(folder)
         files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
         for file in files:
             result = _FileInFolder(short_path(file), self.root, file.resolve()).find()
@@ -221,9 +272,12 @@ class _Search:
             problem = f"there is no agent in any of its {len(files)} .py files" if files else "it has no .py files"
             raise self.error(problem, "`gaia-bridge new agent NAME` writes an agent into the current folder")
 
-    def load_module(self, name: str, attribute: str | None) -> None:
+    def check_module_name(self, name: str) -> None:
         if not all(part.isidentifier() for part in name.split(".")):
             raise self.error("it is neither module:Class, nor a file, a folder or an installed agent")
+
+    def load_module(self, name: str, attribute: str | None) -> None:
+        self.check_module_name(name)
         put_first_on_path(self.root)
         self.load_from(self.import_module(name), name, attribute)
 

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from gaia_bridge.client.oauth.answers import check_answer, grant_of, refused_renewal, without_scope
 from gaia_bridge.client.oauth.callback import callback_url
-from gaia_bridge.client.oauth.errors import LoginNotAcceptedError
+from gaia_bridge.client.oauth.errors import LoginNotAcceptedError, LoginRequiredError, with_token
 from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.oauth.grants import SdkClient, check_authorization_server, sdk_client
 from gaia_bridge.client.oauth.interaction import Login, NoInteraction, UserInteraction
@@ -88,6 +88,7 @@ def oauth_for(
         interaction or NoInteraction(f"gaia-bridge login {shlex.quote(spec.name)}"),
         TokenStore(url, options.client_id, options.issuer, folder),
         Fetcher(url, limits, issuer=options.issuer, tls=tls, proxy=spec.proxy),
+        with_token(spec.name, url, " --force"),
     )
 
 
@@ -122,6 +123,7 @@ class ServerAuthorization(httpx2.Auth):
         interaction: UserInteraction,
         store: TokenStore,
         fetcher: Fetcher,
+        with_token: str,
     ) -> None:
         self.url = httpx2.URL(url)
         self._limits = limits
@@ -129,6 +131,7 @@ class ServerAuthorization(httpx2.Auth):
         self._interaction = interaction
         self._store = store
         self._fetcher = fetcher
+        self._with_token = with_token
         self._lock = anyio.Lock()
         self._login: StoredLogin | None = None
         self._failures = 0
@@ -291,7 +294,13 @@ class ServerAuthorization(httpx2.Auth):
         redirect_uris = [str(uri) for uri in (client.redirect_uris or ())] if client else []
         if port is not None:
             redirect_uris = [callback_url(port)]
-        async with self._interaction.login(redirect_uris) as login:
+        try:
+            waiting = self._interaction.login(redirect_uris)
+        except LoginRequiredError as error:
+            if extract_field_from_www_auth(refusal, "resource_metadata") is not None:
+                raise
+            raise LoginRequiredError(error.command, self._with_token) from None  # it may give out no tokens at all
+        async with waiting as login:
             if port is not None and login.redirect_uri not in redirect_uris:
                 raise AuthorizationError(f"port {port}, which a login has to come back to, is taken on this machine")
             await self._follow(request, refusal, login)
@@ -300,7 +309,12 @@ class ServerAuthorization(httpx2.Auth):
         old = self._store.login.tokens
         requested = self._options.scope if self._made is None else self._made.requested
         client = sdk_client(str(self.url), self._store, self._options, login, requested)
-        await self._drive(client, request, self._challenge(refusal))
+        try:
+            await self._drive(client, request, self._challenge(refusal))
+        except AuthorizationError as error:
+            if isinstance(client, OAuthClientProvider) and client.context.oauth_metadata is None:
+                raise AuthorizationError(f"{error.problem}; it may be added {self._with_token}") from None
+            raise
         tokens = self._store.login.tokens
         if tokens is None or tokens is old:
             raise AuthorizationError("the authorization server gave no token")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -59,6 +60,25 @@ async def test_without_a_user_the_command_is_named_and_nothing_is_fetched(server
     assert str(error) == "could not be authorised: it wants a login; run: gaia-bridge login weather"
     assert isinstance(error, UpstreamError)
     assert dict(server.http.hits) == {"mcp": 1}
+
+
+async def test_a_server_that_names_no_login_may_want_a_token_which_both_errors_say(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    server.challenge = 'Bearer realm="gaia-bridge"'
+    token = f"gaia-bridge add weather {server.url} --header 'Authorization:Bearer ${{env:TOKEN}}' --force"
+    async with client_with(auth_of(server, tmp_path)) as call:
+        error = await problem(call)
+    assert isinstance(error, LoginRequiredError)
+    assert f"it wants a login or a token; run: gaia-bridge login weather; or add it with a token, by {token}" in str(
+        error
+    )
+    server.protection.clear()
+    server.metadata.clear()
+    for place in (".well-known", "register"):
+        server.http.faults[place] = partial(Exchange.answer, status=404)
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert f"it may be added with a token, by {token}" in str(await problem(call))
 
 
 async def test_a_server_that_wants_nothing_gets_nothing(server: AuthServer, tmp_path: Path) -> None:
