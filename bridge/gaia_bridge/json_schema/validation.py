@@ -189,7 +189,7 @@ def _invalid_keywords(schema: Mapping[str, Any]) -> Collection[tuple[str | int, 
         path = tuple(error.instance_path)
         value: Any = error.instance
         if path[-1:] == ("patternProperties",) and isinstance(error.kind, kinds.Format | kinds.PropertyNames):
-            names = value if isinstance(value, dict) else (value,)
+            names = value if is_object(value) else (value,)
             paths |= {(*path, name): None for name in names if not _is_pattern(name, dialect)}
         elif not isinstance(error.kind, kinds.Format) or (path[-1] == "pattern" and not _is_pattern(value, dialect)):
             paths[path] = None
