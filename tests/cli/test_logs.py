@@ -235,13 +235,15 @@ def test_no_record_holds_a_secret_not_even_a_traceback(capsys: pytest.CaptureFix
     assert not [secret for secret in ("hunter2", "kept-in-the", "a2VwdC1pbi10aGUt", "abcdefgh") if secret in said]
 
 
-SHOP = """
-from mcp.server.mcpserver import MCPServer
+SHOP = (
+    "\nfrom mcp.server.mcpserver import MCPServer"
+    """
 shop = MCPServer("shop")
 @shop.tool()
 def price(article: str) -> float:
     return {"tea": 9.5}[article]
 """
+)
 
 
 def test_the_failure_of_a_tool_of_an_sdk_server_is_shown_with_the_tools_own_frames_and_no_box(
