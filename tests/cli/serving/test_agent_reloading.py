@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import sysconfig
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from gaia_bridge_cli.serving import agent_reloading as agents
 from gaia_bridge_cli.serving.agent_reloading import AgentReloader
 from tests.support.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_imports")]
 
 LIBRARIES = sysconfig.get_path("purelib")
 
@@ -43,18 +43,6 @@ class {name}Agent(MCPAgent):
     def {tool}(self) -> str:
         return "{said}"
 """
-
-
-@pytest.fixture(autouse=True)
-def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty current folder, and what is imported from it is forgotten."""
-    monkeypatch.chdir(tmp_path)
-    modules, path = set(sys.modules), list(sys.path)
-    yield
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-    sys.path[:] = path
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,7 @@ from gaia_bridge_cli.serving.banner import Access, Told
 from gaia_bridge_cli.serving.bridge_runner import ServeOptions
 from tests.cli.running import write_agent
 
-
-@pytest.fixture(autouse=True)
-def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test starts in an empty folder and leaves no path behind, and no module of that folder."""
-    monkeypatch.chdir(tmp_path)
-    modules, path = set(sys.modules), list(sys.path)
-    yield
-    for name in set(sys.modules) - modules:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-    sys.path[:] = path
+pytestmark = pytest.mark.usefixtures("fresh_imports")
 
 
 @pytest.fixture
