@@ -26,19 +26,33 @@ def own_id(value: object) -> int | None:
     return int(value) if type(value) is float and value.is_integer() else None
 
 
+class Waiter(Protocol):
+    """Waits for one response, as a future does."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: JSON, /) -> None: ...
+    def set_exception(self, exception: Exception, /) -> None: ...
+    def exception(self) -> BaseException | None: ...
+
+
 class SentRequests:
     """The requests that this side has sent on one connection and that are not answered yet."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[JSON]] = {}
+        self._waiting: dict[int, Waiter] = {}
         self._lost: Exception | None = None
 
     def add(self, number: int) -> asyncio.Future[JSON]:
         """Expect the response to a request, in the end to be forgotten; raise the error that ended the connection."""
         if self._lost is not None:
             raise self._lost
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[JSON] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         return future
+
+    def expect(self, number: int, waiter: Waiter) -> None:
+        """Expect the response to a request on a connection that is not over, for anything that waits like a future."""
+        self._waiting[number] = waiter
 
     def forget(self, number: int) -> None:
         """Stop expecting the response to a request."""
@@ -73,7 +87,7 @@ class SentRequests:
                 _fail(future, error)
 
 
-def _fail(future: asyncio.Future[JSON], error: Exception) -> None:
+def _fail(future: Waiter, error: Exception) -> None:
     future.set_exception(error)
     future.exception()  # whoever waited may be on its way out; no complaint about that
 
@@ -97,11 +111,16 @@ class ReceivedRequests:
     def __len__(self) -> int:
         return len(self._in_flight)
 
-    def begin(self, request_id: RequestId, request: Cancellable) -> bool:
-        """Register a request that is being worked on.
+    def __contains__(self, request_id: RequestId) -> bool:
+        return request_id in self._in_flight
+
+    def begin(self, request_id: RequestId, request: Cancellable, earlier: Cancellable | None = None) -> bool:
+        """Register a request that is being worked on; it may take the place of an earlier object for the same request.
 
         Return whether it is allowed: its id must not be that of another one in flight (basic, "Requests").
         """
+        if earlier is not None and self._in_flight.get(request_id) is earlier:
+            self._in_flight[request_id] = request
         return self._in_flight.setdefault(request_id, request) is request
 
     def end(self, request_id: RequestId, request: Cancellable) -> None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
 from gaia_bridge.calls.deadlines import Deadline
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
@@ -34,6 +35,8 @@ from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_object, value_at
+
+_TOOL_CALL: Final = "tools/call"
 
 
 @asynccontextmanager
@@ -187,6 +190,28 @@ class Connection:
         except RoundsError as error:
             raise UpstreamError(str(error)) from None
 
+    def begin(self, call: DirectCall, params: JSON) -> bool:
+        """Send the request of a direct call of a tool, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            params: As for `request`.
+        """
+        if self._tasks.needed(_TOOL_CALL, params):
+            return False
+        headers = None
+        if self.handshake.modern:
+            params = self._stamped(params)
+            headers = self._headers.of(params)
+        return self._peer.begin(call, _TOOL_CALL, params, self._deadline, headers)
+
+    def answered(self, call: DirectCall) -> None:
+        """Forget a direct call that was answered."""
+        self._peer.answered(call)
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no request has adopted."""
+        self._peer.abandon(call)
+
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""
         await self._peer.notify(method, self._stamped(params) if self.handshake.modern else params)
@@ -254,7 +279,7 @@ class Connection:
     ) -> JSON:
         """Make one modern request, or make it again with more parameters."""
         stamped = self._stamped(params) | more
-        headers = self._headers.of(params) if method == "tools/call" else None
+        headers = self._headers.of(params) if method == _TOOL_CALL else None
         return await self._peer.request(
             method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
         )

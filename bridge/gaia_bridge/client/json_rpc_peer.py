@@ -20,9 +20,10 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.calls.bridge_hops import passed
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.client.questions import Questions
-from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, DirectLink, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
@@ -91,6 +92,12 @@ class JsonRpcPeer:
         """The reason of its end; `None` before that."""
         self.new_id = (itertools.count(1) if numbers is None else numbers).__next__
         """A unique id for a request; never 0, which some servers treat as absent."""
+        self._direct_link: DirectLink | None = None
+        self._direct: dict[int, DirectCall] = {}
+        """The direct calls that are neither answered nor adopted by `request`."""
+        self._deferred: list[tuple[JSON, int | None]] = []
+        """The messages of the server that wait until all direct calls are adopted."""
+        self._told = anyio.Event()
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -108,6 +115,7 @@ class JsonRpcPeer:
 
     def open(self, link: Link, tasks: TaskGroup) -> None:
         self._link, self._tasks = link, tasks
+        self._direct_link = link if isinstance(link, DirectLink) else None
 
     def close(self) -> None:
         self._tasks = None
@@ -144,14 +152,9 @@ class JsonRpcPeer:
         link = self.check()
         if number is None:
             number = self.new_id()
-        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
+        direct = self._direct.pop(number, None)
         has_progress = on_progress is not None or deadline.idle < deadline.cap
-        if has_progress or (params is not None and "_meta" in params):
-            params = _with_token(params, number if has_progress else None)
-        if self._delegate.id:
-            params = passed(params, self._delegate.id)
-        if params is not None:
-            message["params"] = params
+        message = self._request(number, method, params, has_progress=has_progress)
         translating = self._limits.revisions.translating_of(message)
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
@@ -162,7 +165,10 @@ class JsonRpcPeer:
             self.progress.add(number, clock.restarted if watch is None else watch.add)
         try:
             with clock:
-                response = await (link.request if watch is None else partial(watch.request, link))(message, headers)
+                if direct is not None:
+                    response = await self._adopted(direct)
+                else:
+                    response = await (link.request if watch is None else partial(watch.request, link))(message, headers)
         except TimeoutError:
             if not clock.is_up:
                 raise
@@ -172,6 +178,64 @@ class JsonRpcPeer:
             self.progress.forget(number)
         return _result_of(method, response if translating is None else translating.read(response, method))
 
+    def _request(self, number: int, method: str, params: JSON | None, *, has_progress: bool) -> JSON:
+        if has_progress or (params is not None and "_meta" in params):
+            params = _with_token(params, number if has_progress else None)
+        if self._delegate.id:
+            params = passed(params, self._delegate.id)
+        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            message["params"] = params
+        return message
+
+    def begin(
+        self, call: DirectCall, method: str, params: JSON, deadline: Deadline, headers: Mapping[str, str] | None
+    ) -> bool:
+        """Send the request of a direct call, if nothing stands in the way; return whether it was sent."""
+        link = self._direct_link
+        if link is None or self._reason is not None or self._translating is not None or self._deferred:
+            return False
+        number = self.new_id()
+        message = self._request(number, method, params, has_progress=deadline.idle < deadline.cap)
+        if not link.begin(message, call, headers):
+            return False
+        call.number = number
+        self._direct[number] = call
+        return True
+
+    def answered(self, call: DirectCall) -> None:
+        """Forget a direct call that was answered."""
+        self._direct.pop(call.number, None)
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no request has adopted."""
+        if self._direct.pop(call.number, None) is not None and self._direct_link is not None:
+            self._direct_link.abandon(call.number)
+        self._tell_deferred()
+
+    async def _adopted(self, call: DirectCall) -> JSON:
+        """Wait for the response to a direct call; messages that came meanwhile are passed on before."""
+        call.adopt()
+        self._tell_deferred()
+        is_answered = False
+        try:
+            while self._deferred:  # until the other calls are adopted
+                await self._told.wait()
+            response = await call.wait()
+            is_answered = True
+            return response
+        finally:
+            if not is_answered and not call.done() and self._direct_link is not None:
+                self._direct_link.abandon(call.number)
+
+    def _tell_deferred(self) -> None:
+        if not self._direct and self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self._told.set()
+            self._told = anyio.Event()
+            for message, during in deferred:
+                self.message(message, during)
+
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""
         message: JSON = {"jsonrpc": "2.0", "method": method}
@@ -180,7 +244,15 @@ class JsonRpcPeer:
         await self._send(message)
 
     def message(self, message: JSON, during: int | None) -> None:
-        """Handle a request or notification from the server."""
+        """Handle a request or notification from the server.
+
+        It may be about a direct call: these become ordinary calls first, which know their clients.
+        """
+        if self._direct:
+            self._deferred.append((message, during))
+            for call in [*self._direct.values()]:
+                call.make_ordinary()
+            return
         if self._translating is not None and isinstance(method := message.get("method"), str):
             message = self._translating.read(message, method)
         method, params = message.get("method"), message.get("params")

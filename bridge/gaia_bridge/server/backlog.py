@@ -134,6 +134,35 @@ class Backlog:
         state.cut = cut
         return Turn(self, client, target, expected)
 
+    def begin_direct(self, client: Hashable, target: Hashable) -> bool:
+        """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
+        if not 0 < self._sizes.get(target, 0) < self.limits.large:
+            return False
+        state = self._clients.get(client)
+        if state is None:
+            state = self._clients[client] = _Client()
+        elif state.waiting or state.held + state.expected >= self.limits.client_bytes:
+            return False
+        state.turns += 1
+        return True
+
+    def end_direct(self, client: Hashable) -> None:
+        """Stop counting a direct call."""
+        state = self._clients[client]
+        state.turns -= 1
+        if not state.turns:
+            del self._clients[client]
+        elif state.waiting:
+            self._wake(state)
+
+    def begin_at_once(self, client: Hashable, target: Hashable) -> Turn:
+        """Return the turn of a call that is being made already."""
+        state = self._clients.get(client)
+        if state is None:
+            state = self._clients[client] = _Client()
+        state.turns += 1
+        return Turn(self, client, target, None)
+
     def note(self, target: Hashable, size: int) -> None:
         """Remember the size of an answer of a target."""
         if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:

@@ -51,12 +51,12 @@ class ClientResults:
         self._kept = KeptResults(limits.kept_seconds, limits.kept, limits.kept_bytes)
         self._owners: set[Hashable] = set()
         sizes = (*(result_limits() if self._uses_table else ()), *self._own.values())
-        self._least = min(filter(None, sizes), default=sys.maxsize)
+        self.least = min(filter(None, sizes), default=sys.maxsize)
         """Bytes that every client passes on."""
 
     def may_change(self, result: JSON, size: int) -> bool:
         """Return whether some client is given another result of a tool of so many bytes, which `fitted` returns."""
-        return size > self._least or "structuredContent" in result
+        return size > self.least or "structuredContent" in result
 
     async def fitted(self, call: Call, result: JSON, size: int) -> JSON:
         """Return the result of a tool of so many bytes as its client passes it on; the same object if that is all."""

@@ -42,6 +42,7 @@ from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.direct_calls import DirectCalls
 from gaia_bridge.server.introduction import (
     TASKS_EXTENSION,
     capabilities_of,
@@ -132,6 +133,11 @@ class Dispatcher:
         self._backlog = backlog or Backlog(settings.backlog)
         self._stamp: JSON | None = None
         self._traced = is_traced()
+        self.direct: DirectCalls | None = None
+        if not middleware and not self._traced:
+            self.direct = DirectCalls(
+                catalog, self._backlog, self._results.least, settings.http.quick_answer, self.stamp
+            )
         catalog.listen(self._on_change)
 
     @staticmethod
@@ -193,6 +199,8 @@ class Dispatcher:
             raise
         finally:
             call.is_over()
+            if call.direct is not None:
+                call.direct.dismiss()
         if answer.body and call.translating is not None:
             answer = Answer(call.written(answer.body), answer.code)
         if call.turn is not None:
@@ -211,7 +219,10 @@ class Dispatcher:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
             if call.method not in _SMALL:
                 target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-                call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
+                if call.direct is not None:
+                    call.takes_turn(self._backlog.begin_at_once(call.principal, target))
+                else:
+                    call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
@@ -367,15 +378,21 @@ class Dispatcher:
             whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
         else:
             whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
-        about = result.get("_meta")
+        about, stamp = result.get("_meta"), self.stamp()
+        # `_meta` may hold anything in results of other methods than those of the core.
+        return {**whole, "_meta": {**stamp, **about} if is_object(about) else stamp}
+
+    def stamp(self) -> JSON:
+        """Return the `_meta` of results for clients of 2026-07-28."""
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        # `_meta` may hold anything in results of other methods than those of the core.
-        return {**whole, "_meta": {**self._stamp, **about} if is_object(about) else self._stamp}
+        return self._stamp
 
     def _on_change(self, change: Change) -> None:
         if change.kind.is_offer:
             self._stamp = None
+            if self.direct is not None:
+                self.direct.forget_routes()
         self._chain.changed(change)
         self.subscriptions.publish(change)
 

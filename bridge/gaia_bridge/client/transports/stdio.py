@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import anyio
 
-from gaia_bridge.calls.in_flight import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests, Waiter
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
@@ -200,6 +200,23 @@ class StdioLink(asyncio.Protocol):
         finally:
             self._pending.forget(number)
 
+    def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
+        """Send a request at once, unless the child is slow to read. See `DirectLink.begin`."""
+        if self._reason is not None or self._input.is_full:
+            return False
+        try:
+            line = encoded(message)
+        except UpstreamError:
+            return False
+        self._pending.expect(message["id"], waiter)
+        self._input.post(line)
+        return True
+
+    def abandon(self, number: int) -> None:
+        """Stop waiting for a response. See `DirectLink.abandon`."""
+        self._pending.forget(number)
+        self._input.post(encoded(cancellation(number)))
+
     async def notify(self, message: JSON) -> None:
         """Send a message that has no response. See `Link.notify`."""
         if self._reason is not None:
@@ -352,7 +369,7 @@ class _Input(asyncio.BaseProtocol):
         self._timeout = timeout
         self._on_lost = on_lost
         self._transport: asyncio.WriteTransport | None = None
-        self._is_full = False
+        self.is_full = False
         self._readable = anyio.Event()
         """Set when the pipe is no longer full."""
         self._lost: ConnectionLostError | None = None
@@ -381,11 +398,11 @@ class _Input(asyncio.BaseProtocol):
             self._copy = None
 
     def pause_writing(self) -> None:
-        if not self._is_full and self._lost is None:
-            self._is_full, self._readable = True, anyio.Event()
+        if not self.is_full and self._lost is None:
+            self.is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self.is_full = False
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -397,11 +414,11 @@ class _Input(asyncio.BaseProtocol):
 
     async def write(self, message: bytes) -> None:
         """Send one message, once earlier ones were read; raise an error if the child has ended, or reads nothing."""
-        if self._is_full:
+        if self.is_full:
             with anyio.move_on_after(self._timeout):
-                while self._is_full:  # another that waited may have been quicker
+                while self.is_full:  # another that waited may have been quicker
                     await self._readable.wait()
-            if self._is_full:
+            if self.is_full:
                 raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
         if self._lost is not None:
             raise self._lost

@@ -30,14 +30,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gaia_bridge.server.direct_calls import ADMITTED
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, TWO_LENGTHS, WHOLE_BODY
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, PARSED, SAME_HEAD, TWO_LENGTHS, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class Guard:
         if accepted is not None and accepted.token == self._token.text:
             if accepted.changes:
                 scope = {**scope, **accepted.changes}
-            if WHOLE_BODY in extensions:
+            if WHOLE_BODY in extensions or PARSED in extensions:
                 await self._app(scope, receive, send)
             else:
                 await self._forward(accepted.head, scope, receive, send)
@@ -125,8 +127,13 @@ class Guard:
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            facts[self] = _Accepted(head, self._token.text, forwarded.changes)
+            facts[self] = accepted = _Accepted(head, self._token.text, forwarded.changes)
+            facts[ADMITTED] = partial(self._still_admits, accepted)
             await self._forward(head, scope, receive, send)
+
+    def _still_admits(self, accepted: _Accepted) -> bool:
+        """Return whether an accepted head would be accepted again."""
+        return accepted.token == self._token.text
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
         if not head.has_body:

@@ -21,6 +21,9 @@ WHOLE_BODY: Final = "gaia_bridge.whole_body"
 """The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
 returns them, too."""
 
+PARSED: Final = "gaia_bridge.parsed"
+"""The name of another extension: the JSON value of such a body, and its bytes, if it was read already."""
+
 logger = logging.getLogger(__name__)
 
 DISCONNECT: Final = "gaia_bridge.disconnect"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, Final
@@ -24,6 +25,7 @@ from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.server.http.direct_client import HttpDirectClient
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
@@ -141,7 +143,8 @@ class HandshakeHttp:
         Args:
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
-        call = Call(session.connection, stream, message, exchange.size)
+        direct, calls = exchange.direct, self._dispatcher.direct
+        call = Call(session.connection, stream, message, exchange.size, direct=direct)
         json, events = exchange.accepts
         if not events:
             call.channel = NOWHERE  # messages before the answer have no place in plain JSON
@@ -151,11 +154,16 @@ class HandshakeHttp:
         )
         try:
             if json:
-                await reply.first(self._limits.quick_answer if events else None)
+                patience = self._limits.quick_answer
+                if direct is not None:
+                    patience = max(0.0, direct.began + patience - time.monotonic())
+                await reply.first(patience if events else None)
             if reply.answer is not None:
                 # A handshake that failed has opened no session.
                 named = session.named if session.connection.is_greeted else None
                 await exchange.json(reply.answer.body, 200, named)
+                if calls is not None and direct is None and call.method == "tools/call" and exchange.may_be_direct():
+                    exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()
                 await exchange.stream(stream.events(), self._limits.ping_interval, session.named)

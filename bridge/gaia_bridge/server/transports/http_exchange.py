@@ -8,11 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import REQUEST_CANCELLED
 from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, encoded_error, error_bytes
 from gaia_bridge.server.call import Call
+from gaia_bridge.server.direct_calls import ADMITTED, DIRECT, TAKES_OVER, DirectClient
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
@@ -51,6 +53,8 @@ class HttpExchange:
         fields: _Fields | None = self.facts.get(_Fields)
         if fields is None:
             fields = self.facts[_Fields] = _read(scope)
+        self.direct: DirectCall | None = extensions.get(TAKES_OVER)
+        """The direct call that this request takes over."""
         self.headers, self.revision, self.host, self.accepts = fields
         self.is_gone = False
         """Whether the client is known to have left."""
@@ -79,6 +83,14 @@ class HttpExchange:
 
         waiting = asyncio.ensure_future(wait())
         return waiting.cancel
+
+    def may_be_direct(self) -> bool:
+        """Return whether the next requests with this head may be passed on directly."""
+        return ADMITTED in self.facts and self.method == "POST" and self.accepts[0]
+
+    def pass_on_directly(self, client: DirectClient) -> None:
+        """Pass on the next requests with this head directly, if they are plain calls."""
+        self.facts[DIRECT] = client
 
     async def json(self, body: bytes, status: int = 200, headers: Headers | None = None) -> None:
         """Answer with JSON."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 
@@ -39,10 +39,30 @@ class Turns:
 
     async def __aexit__(self, *raised: object) -> None:
         """Release the semaphore."""
+        self.give()
+
+    def take(self) -> bool:
+        """Acquire the semaphore if it is free; return whether it was."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    def give(self) -> None:
+        """Release the semaphore."""
         if self._queue:
             self._give()
         else:
             self._free += 1
+
+    @asynccontextmanager
+    async def taken_over(self) -> AsyncGenerator[None]:
+        """Hold the semaphore without waiting, for a request that another holder has made."""
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self.give()
 
     @contextmanager
     def resting(self) -> Generator[None]:

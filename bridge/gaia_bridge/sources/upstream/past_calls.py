@@ -46,13 +46,16 @@ class PastCalls:
 
     def note_answer(self, relay: Relay, result: JSON) -> None:
         """Remember a call that was answered, and the task that it made."""
-        principal = relay.request.principal
+        self.note_principal(relay.request.principal)
+        if "task" in result and (task := made_task(result)) is not None:
+            _remember(self._tasks, task, relay.request.client)
+
+    def note_principal(self, principal: Hashable) -> None:
+        """Remember the principal of a call that was answered."""
         self._answered.pop(principal, None)
         self._answered[principal] = asyncio.get_running_loop().time() + self._limits.answered_grace
         if len(self._answered) > 2:
             del self._answered[next(iter(self._answered))]
-        if "task" in result and (task := made_task(result)) is not None:
-            _remember(self._tasks, task, relay.request.client)
 
     def note_links(self, relay: Relay, *asked: Mapping[str, Any]) -> None:
         """Remember the client that a server asks to open links."""

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
+from gaia_bridge.calls.direct_call import DirectOrigin
 from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
@@ -153,15 +154,16 @@ class Relays:
         modern = connection.handshake.modern
         if relay.request.input_responses:
             check_links(relay.request.input_responses)
-        await self.want_logs(connection, relay.request.log_level)
-        number = connection.new_id()
-        takes_turn = bool(self.askers) and relay.can_be_asked_something and not modern
+        if relay.direct is None:
+            await self.want_logs(connection, relay.request.log_level)
+        number = connection.new_id() if relay.direct is None else relay.direct.number
+        takes_turn = bool(self.askers) and relay.can_be_asked_something and not modern and relay.direct is None
         if takes_turn:
             await self._turn(relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
         self._in_flight[number] = relay
-        self._note_user(relay)
+        self._note_user(relay.owner, relay.request.client)
         is_answered, relay.has_failed = False, True
         try:
             ask = partial(
@@ -343,11 +345,27 @@ class Relays:
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
-    def _note_user(self, relay: Relay) -> None:
+    def _note_user(self, owner: Hashable, client: Hashable) -> None:
         if self._user is None:
-            self._user = relay.owner, relay.request.client
+            self._user = owner, client
         elif not self._is_shared:
-            self._is_shared = self._user[0] != relay.owner
+            self._is_shared = self._user[0] != owner
+
+    def admits(self, connection: Asks, client: DirectOrigin) -> bool:
+        """Return whether a call may be direct: it takes no turn, and the server logs at the client's level."""
+        if self.askers:
+            return False
+        if client.modern or client.log_level is None:
+            return True
+        return self._level_set == (connection, self._level) and (
+            client.log_level == self._level
+            or (self._level is not None and not is_loud_enough(self._level, client.log_level))
+        )
+
+    def note(self, client: DirectOrigin) -> None:
+        """Note that a direct call of a client was answered."""
+        self._note_user(client.owner, client.client)
+        self._past.note_principal(client.principal)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make the client of a question unclear; first come, first served."""

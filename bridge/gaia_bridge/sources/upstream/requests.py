@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from typing import cast
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import Watched
@@ -12,7 +14,7 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.concurrency import Turns
-from gaia_bridge.sources.upstream.crossing import error_for_client
+from gaia_bridge.sources.upstream.crossing import error_for_client, meta_for_server
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -73,11 +75,12 @@ class ServerRequests:
             ToolError: The user refused an action that the server needs.
             UpstreamError: The server gave no valid answer.
         """
-        began = time.monotonic()
+        direct = relay.direct
+        began = time.monotonic() if direct is None else direct.began
         relay.resting = self._turns.resting
         with self._supervisor.using:
-            async with self._turns:
-                connection = await self._supervisor.connection(self._limits.call_timeout)
+            async with self._turns if direct is None else self._turns.taken_over():
+                connection = await self._connection(direct)
                 try:
                     return await self._send(connection, relay, began)
                 except SessionExpiredError:
@@ -85,6 +88,46 @@ class ServerRequests:
                     self._supervisor.expired(connection)
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
+
+    def begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
+        """Send the request of a direct call, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            own: The server's name of the tool.
+        """
+        connection, client = self._supervisor.ready, call.origin
+        if connection is None or connection.handshake.modern is not client.modern:
+            return False
+        if not self._relays.admits(connection, client) or not self._turns.take():
+            return False
+        params: JSON = {"name": own, "arguments": arguments}
+        if client.modern:
+            params["_meta"] = meta_for_server(client.meta, client.client_capabilities, client.log_level)
+        if not connection.begin(call, params):
+            self._turns.give()
+            return False
+        call.connection = connection
+        self._supervisor.using.__enter__()
+        return True
+
+    def answered(self, call: DirectCall) -> None:
+        """Note that a direct call was answered."""
+        connection = cast("Connection", call.connection)
+        connection.answered(call)
+        self._relays.note(call.origin)
+        self._supervisor.answered()
+
+    def release(self) -> None:
+        """Stop counting a direct call."""
+        self._turns.give()
+        self._supervisor.using.__exit__()
+
+    async def _connection(self, direct: DirectCall | None) -> Connection:
+        if direct is None:
+            return await self._supervisor.connection(self._limits.call_timeout)
+        if direct.error is not None:
+            raise direct.error
+        return cast("Connection", direct.connection)
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         rest = self._limits.call_cap - (time.monotonic() - began)

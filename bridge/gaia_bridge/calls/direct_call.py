@@ -1,0 +1,226 @@
+"""A call that is passed on directly: to its server as soon as it is read, and its result back as soon as it is read.
+
+No task works on it. Whatever is not plain (a question, a failure, a slow server, a client that cancels or leaves) makes
+it an ordinary call: the request takes the ordinary way from its beginning, and where that would send a request to the
+server, it waits for the response to the one that was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from gaia_bridge.text.json_types import JSON
+
+
+class DirectOrigin(Protocol):
+    """The side of the client."""
+
+    modern: bool
+    """Whether the client speaks 2026-07-28 or later."""
+    principal: Hashable
+    """See `ClientRequest.principal`; `meta` and `client_capabilities` likewise."""
+    meta: Mapping[str, Any]
+    client_capabilities: Mapping[str, Any]
+
+    @property
+    def client(self) -> Hashable:
+        """See `ClientRequest.client`."""
+        ...
+
+    @property
+    def owner(self) -> Hashable:
+        """The client; something unique if its connection may carry requests of several."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """See `ClientRequest.log_level`."""
+        ...
+
+    def answer(self, call: DirectCall, result: JSON) -> bool:
+        """Answer with a plain result; return whether that was possible."""
+        ...
+
+    def make_ordinary(self, call: DirectCall) -> None:
+        """Start the ordinary call."""
+        ...
+
+    def release(self, call: DirectCall) -> None:
+        """Stop counting the call: it is answered, or an ordinary call counts instead."""
+        ...
+
+
+class DirectRoute(Protocol):
+    """The side of the server: one tool of one source."""
+
+    @property
+    def source(self) -> str:
+        """The name of the source."""
+        ...
+
+    def begin(self, call: DirectCall, arguments: JSON) -> bool:
+        """Send the request; return whether that was possible without waiting for anything."""
+        ...
+
+    def plain_result(self, response: JSON) -> JSON | None:
+        """Return the result of a response if it can be passed on as it is, without the fields of its connection."""
+        ...
+
+    def answered(self, call: DirectCall) -> None:
+        """Note that the call was answered."""
+        ...
+
+    def release(self, call: DirectCall) -> None:
+        """Stop counting the call: it is answered, or an ordinary call counts instead."""
+        ...
+
+    def abandon(self, call: DirectCall) -> None:
+        """Notify the server that nobody waits for the response any more."""
+        ...
+
+
+@runtime_checkable
+class OffersDirect(Protocol):
+    """Optional for a source: calls of its tools can be direct."""
+
+    def direct_tool(self, name: str) -> DirectRoute | None:
+        """Return the way to a tool, by its published name; `None` if its calls have to be looked at on their way."""
+        ...
+
+
+class DirectCall:
+    """One call. Waits in `in_flight.SentRequests` for its response, like a future.
+
+    Args:
+        message: The request, as it was read.
+        size: Bytes of the request.
+        place: The place where the client is answered; it belongs to the origin.
+        began: The time of `time.monotonic` when the request was read.
+    """
+
+    __slots__ = (
+        "_waiter",
+        "began",
+        "connection",
+        "error",
+        "id",
+        "is_adopted",
+        "is_ordinary",
+        "is_taken",
+        "message",
+        "number",
+        "origin",
+        "place",
+        "reasons",
+        "response",
+        "route",
+        "size",
+    )
+
+    def __init__(
+        self, origin: DirectOrigin, route: DirectRoute, message: JSON, size: int, place: Any, began: float
+    ) -> None:
+        self.origin = origin
+        self.route = route
+        self.message = message
+        self.size = size
+        self.place = place
+        self.began = began
+        self.id: int | str = message["id"]
+        self.number = 0
+        """The id of the request to the server."""
+        self.connection: object = None
+        """The connection that the request was sent on."""
+        self.response: JSON | None = None
+        """The response, once an ordinary call has to look at it."""
+        self.error: Exception | None = None
+        self.is_ordinary = False
+        """Whether an ordinary call was started for it."""
+        self.is_taken = False
+        """Whether the ordinary call counts on the side of the client."""
+        self.is_adopted = False
+        """Whether the ordinary call counts on the side of the server."""
+        self.reasons: list[str | None] = []
+        """The reason of the client that cancelled it before the ordinary call was there to be cancelled."""
+        self._waiter: asyncio.Future[None] | None = None
+
+    # As a future
+
+    def done(self) -> bool:
+        """Return whether the response came, or there will be none."""
+        return self.response is not None or self.error is not None
+
+    def set_result(self, response: JSON) -> None:
+        """Take the response: answer the client, or leave it to the ordinary call."""
+        if not self.is_ordinary:
+            result = self.route.plain_result(response)
+            if result is not None and self.origin.answer(self, result):
+                self.route.answered(self)
+                self.route.release(self)
+                return
+        self.response = response
+        self._settle()
+
+    def set_exception(self, error: Exception) -> None:
+        """Take the reason why there will be no response."""
+        self.error = error
+        self._settle()
+
+    def exception(self) -> BaseException | None:
+        """Return the reason why there will be no response."""
+        return self.error
+
+    # As an ordinary call
+
+    def cancel(self, reason: str | None) -> None:
+        """Cancel the request: its client does not want the answer any more."""
+        self.reasons.append(reason)
+        self.make_ordinary()
+
+    def make_ordinary(self) -> None:
+        """Start the ordinary call. Does nothing if it was started."""
+        if not self.is_ordinary:
+            self.is_ordinary = True
+            self.origin.make_ordinary(self)
+
+    def take(self) -> None:
+        """Note that the ordinary call counts on the side of the client from now on."""
+        if not self.is_taken:
+            self.is_taken = True
+            self.origin.release(self)
+
+    def adopt(self) -> None:
+        """Note that the ordinary call counts on the side of the server from now on."""
+        if not self.is_adopted:
+            self.is_adopted = True
+            self.route.release(self)
+
+    def dismiss(self, _: object = None) -> None:
+        """End the call where no ordinary call has taken it over; the server is notified."""
+        self.take()
+        if not self.is_adopted:
+            self.route.abandon(self)
+            self.adopt()
+
+    async def wait(self) -> JSON:
+        """Wait for the response; raise the reason if there will be none."""
+        if not self.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self.error is not None:
+            raise self.error
+        assert self.response is not None
+        return self.response
+
+    def _settle(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        self.make_ordinary()
+
+
+def direct_of(request: object) -> DirectCall | None:
+    """Return the direct call that a request takes over; `None` if its source has not been asked yet."""
+    direct = getattr(request, "direct", None)
+    return direct if isinstance(direct, DirectCall) else None
