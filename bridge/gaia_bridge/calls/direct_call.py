@@ -20,9 +20,14 @@ class DirectOrigin(Protocol):
     modern: bool
     """Whether the client speaks 2026-07-28 or later."""
     principal: Hashable
-    """See `ClientRequest.principal`; `meta` and `client_capabilities` likewise."""
+    """See `ClientRequest.principal`."""
     meta: Mapping[str, Any]
-    client_capabilities: Mapping[str, Any]
+    """See `ClientRequest.meta`."""
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """See `ClientRequest.client_capabilities`."""
+        ...
 
     @property
     def client(self) -> Hashable:
@@ -48,7 +53,7 @@ class DirectOrigin(Protocol):
         ...
 
     def release(self, call: DirectCall) -> None:
-        """Stop counting the call: it is answered, or an ordinary call counts instead."""
+        """Stop counting the call: an ordinary call counts instead."""
         ...
 
 
@@ -68,12 +73,12 @@ class DirectRoute(Protocol):
         """Return the result of a response if it can be passed on as it is, without the fields of its connection."""
         ...
 
-    def answered(self, call: DirectCall) -> None:
-        """Note that the call was answered."""
+    def answered(self, call: DirectCall, now: float) -> None:
+        """Stop counting the call, which was answered at that time of `time.monotonic`."""
         ...
 
     def release(self, call: DirectCall) -> None:
-        """Stop counting the call: it is answered, or an ordinary call counts instead."""
+        """Stop counting the call: an ordinary call counts instead."""
         ...
 
     def abandon(self, call: DirectCall) -> None:
@@ -131,7 +136,7 @@ class DirectCall:
         self.id: int | str = message["id"]
         self.number = 0
         """The id of the request to the server."""
-        self.connection: object = None
+        self.connection: Any = None
         """The connection that the request was sent on."""
         self.response: JSON | None = None
         """The response, once an ordinary call has to look at it."""
@@ -157,8 +162,6 @@ class DirectCall:
         if not self.is_ordinary:
             result = self.route.plain_result(response)
             if result is not None and self.origin.answer(self, result):
-                self.route.answered(self)
-                self.route.release(self)
                 return
         self.response = response
         self._settle()

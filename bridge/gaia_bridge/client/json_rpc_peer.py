@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.bridge_hops import passed
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.progress import ProgressReceivers
@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 OnNotification = Callable[[str, JSON, int | None], None]
 """Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
+TOOL_CALL: Final = "tools/call"
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -93,7 +94,7 @@ class JsonRpcPeer:
         self.new_id = (itertools.count(1) if numbers is None else numbers).__next__
         """A unique id for a request; never 0, which some servers treat as absent."""
         self._direct_link: DirectLink | None = None
-        self._direct: dict[int, DirectCall] = {}
+        self.direct: dict[int, DirectCall] = {}
         """The direct calls that are neither answered nor adopted by `request`."""
         self._deferred: list[tuple[JSON, int | None]] = []
         """The messages of the server that wait until all direct calls are adopted."""
@@ -152,7 +153,7 @@ class JsonRpcPeer:
         link = self.check()
         if number is None:
             number = self.new_id()
-        direct = self._direct.pop(number, None)
+        direct = self.direct.pop(number, None)
         has_progress = on_progress is not None or deadline.idle < deadline.cap
         message = self._request(number, method, params, has_progress=has_progress)
         translating = self._limits.revisions.translating_of(message)
@@ -189,27 +190,39 @@ class JsonRpcPeer:
         return message
 
     def begin(
-        self, call: DirectCall, method: str, params: JSON, deadline: Deadline, headers: Mapping[str, str] | None
+        self,
+        call: DirectCall,
+        params: JSON,
+        meta: Mapping[str, Any],
+        deadline: Deadline,
+        headers: Mapping[str, str] | None,
     ) -> bool:
-        """Send the request of a direct call, if nothing stands in the way; return whether it was sent."""
-        link = self._direct_link
+        """Send the request of a direct call, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            params: Its parameters, without `_meta`.
+            meta: Its `_meta`, without the keys that are added here, as `request` adds them.
+        """
+        link, own = self._direct_link, self._delegate.id
         if link is None or self._reason is not None or self._translating is not None or self._deferred:
             return False
         number = self.new_id()
-        message = self._request(number, method, params, has_progress=deadline.idle < deadline.cap)
+        if deadline.idle < deadline.cap:
+            meta = {**meta, PROGRESS_TOKEN_KEY: number}
+        if own:
+            meta = {**meta, HOPS_META_KEY: [own]}
+        if meta:
+            params = {**params, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": number, "method": TOOL_CALL, "params": params}
         if not link.begin(message, call, headers):
             return False
         call.number = number
-        self._direct[number] = call
+        self.direct[number] = call
         return True
-
-    def answered(self, call: DirectCall) -> None:
-        """Forget a direct call that was answered."""
-        self._direct.pop(call.number, None)
 
     def abandon(self, call: DirectCall) -> None:
         """Give up a direct call that no request has adopted."""
-        if self._direct.pop(call.number, None) is not None and self._direct_link is not None:
+        if self.direct.pop(call.number, None) is not None and self._direct_link is not None:
             self._direct_link.abandon(call.number)
         self._tell_deferred()
 
@@ -229,7 +242,7 @@ class JsonRpcPeer:
                 self._direct_link.abandon(call.number)
 
     def _tell_deferred(self) -> None:
-        if not self._direct and self._deferred:
+        if not self.direct and self._deferred:
             deferred, self._deferred = self._deferred, []
             self._told.set()
             self._told = anyio.Event()
@@ -248,9 +261,9 @@ class JsonRpcPeer:
 
         It may be about a direct call: these become ordinary calls first, which know their clients.
         """
-        if self._direct:
+        if self.direct:
             self._deferred.append((message, during))
-            for call in [*self._direct.values()]:
+            for call in [*self.direct.values()]:
                 call.make_ordinary()
             return
         if self._translating is not None and isinstance(method := message.get("method"), str):

@@ -136,18 +136,19 @@ class Backlog:
 
     def begin_direct(self, client: Hashable, target: Hashable) -> bool:
         """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
-        if not 0 < self._sizes.get(target, 0) < self.limits.large:
+        if target not in self._sizes or self._sizes[target] >= self.limits.large:
             return False
-        state = self._clients.get(client)
-        if state is None:
+        if client not in self._clients:
             state = self._clients[client] = _Client()
-        elif state.waiting or state.held + state.expected >= self.limits.client_bytes:
+        elif (state := self._clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
             return False
         state.turns += 1
         return True
 
-    def end_direct(self, client: Hashable) -> None:
-        """Stop counting a direct call."""
+    def end_direct(self, client: Hashable, target: Hashable = None, size: int = 0) -> None:
+        """Stop counting a direct call; remember the size of its answer, if it has had one."""
+        if size:
+            self._sizes[target] = size
         state = self._clients[client]
         state.turns -= 1
         if not state.turns:

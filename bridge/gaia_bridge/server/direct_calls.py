@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.direct_call import DirectCall, DirectRoute, OffersDirect
-from gaia_bridge.protocol.messages import encoded_result
+from gaia_bridge.protocol.messages import encoded_text_result
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call_log import client_of, number_of
@@ -17,8 +17,9 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.text.json_types import JSON
 
-_REQUEST: Final = frozenset({"jsonrpc", "id", "method", "params"})
-_PARAMS: Final = frozenset({"name", "arguments"})
+_METHOD: Final = "tools/call"
+_MEMBERS: Final = 4
+"""Members of a plain request: its version, id, method and parameters."""
 _ENVELOPE: Final = frozenset((PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY))
 _NOTHING: Final[Mapping[str, Any]] = {}
 _GRAIN: Final = 0.01
@@ -67,9 +68,9 @@ class DirectCalls:
         self.stamp = stamp
         self.routes: dict[str, DirectRoute | None] = {}
         """The ways to tools by their public names, as far as they were looked up."""
-        self.in_flight: dict[DirectCall, None] = {}
+        self.in_flight: dict[DirectCall, DirectCall] = {}
         """The direct calls that are not answered yet, the oldest first."""
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
 
     def forget_routes(self) -> None:
         """Look up the ways to tools again: the offer has changed."""
@@ -86,16 +87,16 @@ class DirectCalls:
 
     def watch(self) -> None:
         """See to it that slow calls become ordinary ones."""
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._patience, self._look)
+        if self.timer is None:
+            self.timer = asyncio.get_running_loop().call_later(self._patience, self._look)
 
     def _look(self) -> None:
-        self._timer = None
+        self.timer = None
         due = time.monotonic() - self._patience + _GRAIN
         for call in [*self.in_flight]:
             if call.began > due:
                 wait = call.began - due
-                self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+                self.timer = asyncio.get_running_loop().call_later(wait, self._look)
                 return
             call.make_ordinary()
 
@@ -125,7 +126,9 @@ class DirectClient:
         self._address = address
         self.meta = meta
         self._name = name
+        self._received = connection.received.in_flight
         self.principal: Hashable = connection if address is None else address
+        self._parameters = 3 if modern else 2
         self._logged: tuple[str, int] | None = None
 
     @property
@@ -143,7 +146,8 @@ class DirectClient:
         """See `ClientRequest.client_capabilities`."""
         if not self.modern:
             return self.connection.client_capabilities
-        return self.meta.get(CLIENT_CAPABILITIES_KEY, _NOTHING)
+        declared: Mapping[str, Any] = self.meta.get(CLIENT_CAPABILITIES_KEY, _NOTHING)
+        return declared
 
     @property
     def log_level(self) -> str | None:
@@ -154,8 +158,8 @@ class DirectClient:
         """Count a call on the connection; return whether that is possible."""
         return True
 
-    def leave(self) -> None:
-        """Stop counting a call on the connection."""
+    def leave(self, now: float) -> None:
+        """Stop counting a call on the connection, at that time of `time.monotonic`."""
 
     def begin(self, message: Any, size: int, place: DirectPlace) -> DirectCall | None:
         """Pass on a request directly, if it is plain and nothing stands in the way; else return `None`.
@@ -163,36 +167,36 @@ class DirectClient:
         Args:
             message: The JSON value that came, of so many bytes.
         """
-        if type(message) is not dict or message.keys() != _REQUEST or message["method"] != "tools/call":
-            return None
-        params, number = message["params"], message["id"]
-        if type(params) is not dict or message["jsonrpc"] != "2.0" or type(number) not in (int, str):
-            return None
-        if self.modern:
-            if len(params) != 3 or params.get("_meta") != self.meta:
+        try:
+            number, params = message["id"], message["params"]
+            name: object = params["name"]
+            arguments: Any = params["arguments"]
+            is_plain = message["method"] == _METHOD and message["jsonrpc"] == "2.0" and len(message) == _MEMBERS
+            if not is_plain or (
+                len(params) != 2 if not self.modern else len(params) != 3 or params["_meta"] != self.meta
+            ):
                 return None
-        elif params.keys() != _PARAMS:
+        except (KeyError, TypeError, IndexError):
             return None
-        name, arguments = params.get("name"), params.get("arguments")
-        if type(name) is not str or type(arguments) is not dict or self._name not in (None, name):
+        if type(number) not in (int, str) or type(name) is not str or type(arguments) is not dict:
             return None
         calls = self._calls
         route = calls.routes[name] if name in calls.routes else calls.route(name)
-        received = self.connection.received
-        if route is None or number in received or not calls.backlog.begin_direct(self.principal, ("tools/call", name)):
+        if route is None or number in self._received or self._name not in (None, name):
             return None
+        if not calls.backlog.begin_direct(self.principal, (_METHOD, name)):
+            return None
+        call = DirectCall(self, route, message, size, place, time.monotonic())
         if not self.enter():
             calls.backlog.end_direct(self.principal)
             return None
-        call = DirectCall(self, route, message, size, place, time.monotonic())
         if not route.begin(call, arguments):
             calls.backlog.end_direct(self.principal)
-            self.leave()
+            self.leave(call.began)
             return None
-        received.begin(number, call)
-        if not calls.in_flight:
+        self._received[number] = calls.in_flight[call] = call
+        if calls.timer is None:
             calls.watch()
-        calls.in_flight[call] = None
         return call
 
     def answer(self, call: DirectCall, result: JSON) -> bool:
@@ -200,34 +204,35 @@ class DirectClient:
         calls = self._calls
         if self.modern:
             result = {"resultType": "complete", **result, "_meta": calls.stamp()}
-        body = encoded_result(call.id, result)
-        if len(body) > calls.most:
+        body = encoded_text_result(call.id, result)
+        if (size := len(body)) > calls.most:
             return False
-        self.release(call)
-        name = call.message["params"]["name"]
-        calls.backlog.note(("tools/call", name), len(body))
+        name, now = call.message["params"]["name"], time.monotonic()
+        del calls.in_flight[call], self._received[call.id]
+        calls.backlog.end_direct(self.principal, (_METHOD, name), size)
+        self.leave(now)
+        call.route.answered(call, now)
         if is_wanted():
             if self._logged is None:
-                info = self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
-                self._logged = client_of(info), number_of(self.connection)
-            seconds = time.monotonic() - call.began
+                self._logged = client_of(self._info), number_of(self.connection)
             who, number = self._logged
-            leave(
-                CallRecord(
-                    who, number, "tools/call", name[:KEPT], call.route.source, "ok", seconds, call.size, len(body)
-                )
-            )
+            source, seconds = call.route.source, now - call.began
+            leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True
+
+    @property
+    def _info(self) -> Mapping[str, Any]:
+        return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
 
     def make_ordinary(self, call: DirectCall) -> None:
         """Take the ordinary way with the request."""
         call.place.begin_ordinary(call)
 
     def release(self, call: DirectCall) -> None:
-        """Stop counting the call."""
+        """Stop counting the call: an ordinary call counts instead."""
         calls = self._calls
         calls.in_flight.pop(call, None)
         self.connection.received.end(call.id, call)
         calls.backlog.end_direct(self.principal)
-        self.leave()
+        self.leave(time.monotonic())

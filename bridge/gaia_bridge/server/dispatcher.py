@@ -36,7 +36,7 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, for_modern_questions
-from gaia_bridge.server.backlog import Backlog
+from gaia_bridge.server.backlog import Backlog, Turn
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
@@ -134,7 +134,7 @@ class Dispatcher:
         self._stamp: JSON | None = None
         self._traced = is_traced()
         self.direct: DirectCalls | None = None
-        if not middleware and not self._traced:
+        if settings.direct_calls and not middleware and not self._traced:
             self.direct = DirectCalls(
                 catalog, self._backlog, self._results.least, settings.http.quick_answer, self.stamp
             )
@@ -218,11 +218,7 @@ class Dispatcher:
             if not call.has_free_id:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
             if call.method not in _SMALL:
-                target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-                if call.direct is not None:
-                    call.takes_turn(self._backlog.begin_at_once(call.principal, target))
-                else:
-                    call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
+                call.takes_turn(await self._turn(call))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
@@ -245,6 +241,12 @@ class Dispatcher:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
+
+    async def _turn(self, call: Call) -> Turn:
+        target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
+        if call.direct is not None:
+            return self._backlog.begin_at_once(call.principal, target)
+        return await self._backlog.begin(call.principal, target, call.connection.cut)
 
     async def _traced_result(self, call: Call) -> JSON:
         with request_span(call) as record:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports import json_rpc
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.text.escaping import printable
+from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import redacted
 
@@ -27,6 +28,16 @@ def messages(line: bytes) -> list[JSON]:
         return [message for message in json_rpc.messages(line) if json_rpc.is_message(message)]
     except UpstreamError:
         return []
+
+
+def plain_response(line: bytes) -> JSON | None:
+    """Parse a line that is a response to a request with a number, and nothing unusual; `None` for all others."""
+    try:
+        message: Any = from_json(line, allow_inf_nan=False)
+        is_plain = type(message["id"]) is int and message["jsonrpc"] == "2.0" and "method" not in message
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return message if is_plain else None
 
 
 def request_id_of(line: OversizedLine | bytes) -> int | None:

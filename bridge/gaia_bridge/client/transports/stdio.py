@@ -30,7 +30,7 @@ from gaia_bridge.client.transport import (
 from gaia_bridge.client.transports.budgets import Budget, FloodError, Share
 from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
-from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
+from gaia_bridge.client.transports.lines import Garbage, messages, plain_response, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
@@ -283,6 +283,9 @@ class StdioLink(asyncio.Protocol):
             self._suspect()
 
     def _take(self, line: bytes | OversizedLine) -> None:
+        if type(line) is bytes and (response := plain_response(line)) is not None:
+            if self._pending.resolve(response["id"], response):
+                return
         if isinstance(line, OversizedLine):
             limit = self._limits.message_bytes
             self._refuse(line, f"sent a message of {line.size:,} bytes; at most {limit:,} are read")

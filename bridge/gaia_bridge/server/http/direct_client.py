@@ -45,10 +45,10 @@ class HttpDirectClient(DirectClient):
             if session.is_over:
                 return False
             session.was_used = True
-            session.__enter__()
+            session.open += 1
         return True
 
-    def leave(self) -> None:
+    def leave(self, now: float) -> None:
         """Use the session no longer."""
         if self._session is not None:
-            self._session.__exit__()
+            self._session.leave(now)

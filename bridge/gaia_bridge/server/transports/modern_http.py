@@ -73,8 +73,8 @@ class ModernHttp:
         if any(header.startswith(PARAM_PREFIX) for header in exchange.headers):
             return
         connection = Connection(NOWHERE, call.connection.revision)
-        about = {"modern": True, "address": exchange.host, "meta": call.meta, "name": name}
-        exchange.pass_on_directly(HttpDirectClient(calls, connection, **about))
+        client = HttpDirectClient(calls, connection, modern=True, address=exchange.host, meta=call.meta, name=name)
+        exchange.pass_on_directly(client)
 
     async def _acknowledge(self, exchange: HttpExchange) -> None:
         """Accept a notification: in this revision, clients have none to send, but some do."""

@@ -42,7 +42,8 @@ class Session:
         """The time of its last use, by the event loop's clock."""
         self._left_at = time.monotonic()
         """The time of its last use by a finer clock, so no two are equal: some loops' clocks count milliseconds."""
-        self._open = 0
+        self.open = 0
+        """Requests that are being answered, and streams that are open."""
 
     @cached_property
     def replay(self) -> ReplayBuffer:
@@ -77,7 +78,7 @@ class Session:
     @property
     def is_in_use(self) -> bool:
         """Whether a request is being answered or a stream is open."""
-        return self._open > 0 or len(self.connection.received) > 0
+        return self.open > 0 or len(self.connection.received) > 0
 
     @property
     def worth(self) -> tuple[bool, float]:
@@ -86,12 +87,16 @@ class Session:
 
     def __enter__(self) -> None:
         """Note that a request is being answered."""
-        self._open += 1
+        self.open += 1
 
     def __exit__(self, *raised: object) -> None:
         """Note that a request is over."""
-        self._open -= 1
-        self.idle_since, self._left_at = self._loop.time(), time.monotonic()
+        self.leave(time.monotonic())
+
+    def leave(self, now: float) -> None:
+        """Note that a request is over at that time of `time.monotonic`."""
+        self.open -= 1
+        self.idle_since, self._left_at = self._loop.time(), now
 
 
 class Sessions:

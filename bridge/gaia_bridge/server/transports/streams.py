@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
@@ -25,6 +27,13 @@ from gaia_bridge.text.json_types import JSON
 
 Answered = Callable[[bytes], Awaitable[None]]
 """A function that takes the answer to a request; the answer is empty if the client has cancelled the request."""
+
+
+class Owed(Struct):
+    """The requests of one client that wait for their answers."""
+
+    most: int
+    count: int = 0
 
 
 class DuplexClient:
@@ -47,10 +56,7 @@ class DuplexClient:
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
         self._revisions = dispatcher.settings.revisions
-        self.most = dispatcher.settings.backlog.requests
-        """Requests that may wait for their answers."""
-        self.owed = 0
-        """Requests that wait for their answers."""
+        self._owed = Owed(dispatcher.settings.backlog.requests)
         self._direct: DirectClient | None = None
 
     @property
@@ -97,7 +103,7 @@ class DuplexClient:
         connection = self._connection_for(message)
         translating = self._revisions.translating_of(message) if connection is self._modern else None
         call = Call(connection, connection.standing, message, size, translating=translating, direct=direct)
-        self.owed += 1
+        self._owed.count += 1
         return self._dispatcher.begin(call, partial(self._take, call, answered))
 
     async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
@@ -110,7 +116,7 @@ class DuplexClient:
         try:
             await answered(answer.body)
         finally:
-            self.owed -= 1
+            self._owed.count -= 1
             call.sent()
             if call.method == "tools/call" and self._dispatcher.direct is not None:
                 self._learn(call, self._dispatcher.direct)
@@ -119,7 +125,7 @@ class DuplexClient:
         """Pass on the next calls like this one directly, if they are plain."""
         is_plain = is_bare(call.meta) if call.modern else not call.meta
         if is_plain and call.translating is None and (self._direct is None or self._direct.meta != call.meta):
-            self._direct = StreamDirectClient(calls, call.connection, self, modern=call.modern, meta=call.meta)
+            self._direct = StreamDirectClient(calls, call.connection, self._owed, modern=call.modern, meta=call.meta)
 
     async def _send(self, body: bytes) -> None:
         if body:
@@ -138,8 +144,8 @@ class DuplexClient:
     def _refusal(self, message: JSON) -> Refusal | None:
         """Return why a request is refused: there are too many, or it is of another era than its connection, or none."""
         modern, method = says_revision(message), message["method"]
-        if self.owed >= self.most:
-            problem = f"{self.owed:,} requests are not answered yet, or their answers were not read"
+        if self._owed.count >= self._owed.most:
+            problem = f"{self._owed.count:,} requests are not answered yet, or their answers were not read"
             return Refusal(INTERNAL_ERROR, f"{problem}; expected fewer. Read the answers, and ask again", message["id"])
         if method == "initialize":
             return self._late_handshake(message) if self._era is self._modern else None
@@ -164,20 +170,20 @@ class DuplexClient:
 class StreamDirectClient(DirectClient):
     """A client on a pair of streams; see `DirectClient` for the arguments."""
 
-    def __init__(self, calls: DirectCalls, connection: Connection, client: DuplexClient, **about: Any) -> None:
+    def __init__(self, calls: DirectCalls, connection: Connection, owed: Owed, **about: Any) -> None:
         super().__init__(calls, connection, **about)
-        self._client = client
+        self._owed = owed
 
     def enter(self) -> bool:
         """Count a call that waits for its answer, unless too many do."""
-        if self._client.owed >= self._client.most:
+        if self._owed.count >= self._owed.most:
             return False
-        self._client.owed += 1
+        self._owed.count += 1
         return True
 
-    def leave(self) -> None:
+    def leave(self, now: float) -> None:
         """Count the call no longer."""
-        self._client.owed -= 1
+        self._owed.count -= 1
 
 
 _OTHER_ERA = (

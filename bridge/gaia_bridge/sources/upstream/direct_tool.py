@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from gaia_bridge.calls.direct_call import DirectCall
-from gaia_bridge.client import Connection
 from gaia_bridge.protocol.meta import SERVER_INFO_KEY
 from gaia_bridge.sources.upstream.requests import ServerRequests
 from gaia_bridge.text.json_types import JSON
@@ -14,11 +13,7 @@ from gaia_bridge.text.json_types import JSON
 _PASSED_ON: Final = frozenset({"content", "isError"})
 """Fields of a plain result that its client gets."""
 _PLAIN: Final = _PASSED_ON | {"resultType", "_meta"}
-_RESPONSE: Final = frozenset({"jsonrpc", "id", "result"})
 _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
-_BLOCKS: Final = 64
-"""Blocks of text of a plain result, at most."""
-_BLOCK: Final = frozenset({"type", "text"})
 
 
 class DirectTool:
@@ -40,38 +35,38 @@ class DirectTool:
 
     def plain_result(self, response: JSON) -> JSON | None:
         """Return the result of a response if it is plain: blocks of text, and nothing else."""
-        result = response.get("result")
-        if type(result) is not dict or not _RESPONSE.issuperset(response) or not _PLAIN.issuperset(result):
+        try:
+            result: JSON = response["result"]
+            content: Any = result["content"]
+            for block in content:
+                if block["type"] != "text" or type(block["text"]) is not str or len(block) != 2:
+                    return None
+        except (KeyError, TypeError, IndexError):
             return None
-        content = result.get("content")
-        if type(content) is not list or not 0 < len(content) <= _BLOCKS or result.get("isError") not in (None, False):
+        if type(content) is not list or not content or "error" in response:
             return None
-        for block in content:
-            if (
-                type(block) is not dict
-                or block.keys() != _BLOCK
-                or block["type"] != "text"
-                or type(block["text"]) is not str
-            ):
-                return None
-        if len(result) == 1:
-            return result
-        about = result.get("_meta")
-        if result.get("resultType", "complete") != "complete":
-            return None
-        if about is not None and (type(about) is not dict or not _ABOUT_SERVER.issuperset(about)):
-            return None
-        return {key: result[key] for key in result if key in _PASSED_ON}
+        return result if len(result) == 1 else _without_connection(result)
 
-    def answered(self, call: DirectCall) -> None:
-        """Note that the call was answered; see `DirectRoute`."""
-        self._requests.answered(call)
+    def answered(self, call: DirectCall, now: float) -> None:
+        """Stop counting the call, which was answered."""
+        self._requests.answered(call, now)
 
     def release(self, call: DirectCall) -> None:
-        """Stop counting the call."""
+        """Stop counting the call, which an ordinary one has taken over."""
         self._requests.release()
 
     def abandon(self, call: DirectCall) -> None:
         """Notify the server that nobody waits any more."""
-        if isinstance(call.connection, Connection):
-            call.connection.abandon(call)
+        self._requests.abandon(call)
+
+
+def _without_connection(result: JSON) -> JSON | None:
+    """Return a result without the fields of the server's own connection; `None` if it has others."""
+    if not _PLAIN.issuperset(result) or result.get("isError") not in (None, False):
+        return None
+    if result.get("resultType", "complete") != "complete":
+        return None
+    about: Any = result.get("_meta")
+    if about is not None and (type(about) is not dict or not _ABOUT_SERVER.issuperset(about)):
+        return None
+    return {key: result[key] for key in result if key in _PASSED_ON}

@@ -126,6 +126,8 @@ class Relays:
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._level_set: tuple[Asks, str] | None = None
+        self._logs_for: tuple[Asks, str] | None = None
+        """The connection and the level of the last direct call: the server logs at that level, or a lower one."""
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
@@ -154,12 +156,7 @@ class Relays:
         modern = connection.handshake.modern
         if relay.request.input_responses:
             check_links(relay.request.input_responses)
-        if relay.direct is None:
-            await self.want_logs(connection, relay.request.log_level)
-        number = connection.new_id() if relay.direct is None else relay.direct.number
-        takes_turn = bool(self.askers) and relay.can_be_asked_something and not modern and relay.direct is None
-        if takes_turn:
-            await self._turn(relay)
+        number, takes_turn = await self._begin(connection, relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
         self._in_flight[number] = relay
@@ -198,6 +195,17 @@ class Relays:
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
         return result_for_client(result, relay.request, modern=modern)
+
+    async def _begin(self, connection: Asks, relay: Relay) -> tuple[int, bool]:
+        """Wait until a call may be made; return the id of its request, and whether the call takes its turn."""
+        if relay.direct is not None:  # which is in flight
+            return relay.direct.number, False
+        await self.want_logs(connection, relay.request.log_level)
+        number = connection.new_id()
+        takes_turn = bool(self.askers) and relay.can_be_asked_something and not connection.handshake.modern
+        if takes_turn:
+            await self._turn(relay)
+        return number, takes_turn
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
         """Return the result of a call that the server refused: the questions that its client has to answer first."""
@@ -355,17 +363,21 @@ class Relays:
         """Return whether a call may be direct: it takes no turn, and the server logs at the client's level."""
         if self.askers:
             return False
-        if client.modern or client.log_level is None:
+        level = None if client.modern else client.log_level
+        if level is None or self._logs_for == (connection, level):
             return True
-        return self._level_set == (connection, self._level) and (
-            client.log_level == self._level
-            or (self._level is not None and not is_loud_enough(self._level, client.log_level))
-        )
+        if self._level is None or self._level_set != (connection, self._level):
+            return False
+        if level != self._level and is_loud_enough(self._level, level):
+            return False
+        self._logs_for = connection, level
+        return True
 
-    def note(self, client: DirectOrigin) -> None:
-        """Note that a direct call of a client was answered."""
-        self._note_user(client.owner, client.client)
-        self._past.note_principal(client.principal)
+    def note(self, client: DirectOrigin, now: float) -> None:
+        """Note that a direct call of a client was answered at that time."""
+        if not self._is_shared:
+            self._note_user(client.owner, client.client)
+        self._past.note_principal(client.principal, now)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make the client of a question unclear; first come, first served."""
@@ -411,7 +423,7 @@ class Relays:
             level: The level that one more client wants, if any.
         """
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
-            self._level = level
+            self._level, self._logs_for = level, None
         wanted = (connection, self._level)
         if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from typing import cast
 
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.client import Connection, Deadline
@@ -100,34 +99,42 @@ class ServerRequests:
             return False
         if not self._relays.admits(connection, client) or not self._turns.take():
             return False
-        params: JSON = {"name": own, "arguments": arguments}
+        meta = client.meta
         if client.modern:
-            params["_meta"] = meta_for_server(client.meta, client.client_capabilities, client.log_level)
-        if not connection.begin(call, params):
+            meta = meta_for_server(client.meta, client.client_capabilities, client.log_level)
+        if not connection.begin(call, {"name": own, "arguments": arguments}, meta):
             self._turns.give()
             return False
         call.connection = connection
-        self._supervisor.using.__enter__()
+        self._supervisor.using.count += 1
         return True
 
-    def answered(self, call: DirectCall) -> None:
-        """Note that a direct call was answered."""
-        connection = cast("Connection", call.connection)
-        connection.answered(call)
-        self._relays.note(call.origin)
+    def answered(self, call: DirectCall, now: float) -> None:
+        """Stop counting a direct call, which was answered."""
+        connection: Connection = call.connection
+        del connection.direct[call.number]
+        self._relays.note(call.origin, now)
         self._supervisor.answered()
+        self._turns.give()
+        self._supervisor.using.leave(now)
 
     def release(self) -> None:
-        """Stop counting a direct call."""
+        """Stop counting a direct call, which an ordinary one has taken over."""
         self._turns.give()
         self._supervisor.using.__exit__()
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no ordinary one has taken over."""
+        connection: Connection = call.connection
+        connection.abandon(call)
 
     async def _connection(self, direct: DirectCall | None) -> Connection:
         if direct is None:
             return await self._supervisor.connection(self._limits.call_timeout)
         if direct.error is not None:
             raise direct.error
-        return cast("Connection", direct.connection)
+        connection: Connection = direct.connection
+        return connection
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         rest = self._limits.call_cap - (time.monotonic() - began)

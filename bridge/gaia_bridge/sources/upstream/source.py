@@ -434,7 +434,7 @@ class Upstream(AsksServer):
                 await self._supervisor.connection(0)  # raises with the reason why there is none
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
-            same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
+            same_era = ready is not None and ready.handshake.modern is request.modern and self._others.turning is None
             if beside and not same_era:
                 other = await self._others.of(request, self.connected, self._tasks)
                 if other is not None:

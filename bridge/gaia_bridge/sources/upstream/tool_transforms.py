@@ -41,7 +41,7 @@ class TransformedTools(Struct, frozen=True):
         return name, arguments
 
     def is_transformed(self, name: str) -> bool:
-        """Return whether a published tool has another name or other arguments than the server's, or is not permitted."""
+        """Return whether a tool is published under another name or with other arguments, or is not permitted."""
         return name in self._calls or name in self._options.tools or not is_permitted(name, self._options)
 
     def beside(self, other: TransformedTools) -> TransformedTools:
