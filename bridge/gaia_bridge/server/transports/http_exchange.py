@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
@@ -18,6 +18,7 @@ from gaia_bridge.server.direct_calls import ADMITTED, DIRECT, TAKES_OVER, Direct
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.event_writer import write_events
 
 Headers = list[tuple[bytes, bytes]]
 _ANY: Final = (b"*/*", b"")
@@ -117,8 +118,12 @@ class HttpExchange:
         """Answer with a JSON-RPC error."""
         await self.json(error_bytes(refusal), status, headers)
 
+    async def answer(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
+        """Answer a request with server-sent events; see `stream`."""
+        await write_events(self._send, events, ping, headers or [], self.when_gone)
+
     async def stream(self, events: AsyncIterator[bytes], ping: float, headers: Headers | None = None) -> None:
-        """Answer with server-sent events until there are no more, or the client leaves.
+        """Open a stream that stays, with server-sent events until there are no more, or the client leaves.
 
         Args:
             ping: Seconds between two signs of life.

@@ -140,9 +140,10 @@ class ModernHttp:
                 if direct is None and self in exchange.facts and exchange.may_be_direct():
                     self._pass_on_directly(exchange, call)
             elif not exchange.is_gone:
-                remove()  # from here on, the response itself waits for `receive`, and notices
+                remove()  # from here on, the response itself notices
                 stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval)
+                write = exchange.stream if call.method == "subscriptions/listen" else exchange.answer
+                await write(stream.events(), self._limits.ping_interval)
         finally:
             remove()
             call.cancel(None)

@@ -296,6 +296,11 @@ class Upstream(AsksServer):
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the offer is not known, or lists are old."""
+        return not self.features.is_known or self._tracker.is_due(self._limits.list_max_age)
+
     async def refresh(self) -> None:
         """Wait as `settle` does; then read old lists again. Waits briefly."""
         await self.settle()
