@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from gaia_bridge.text.json_types import JSON
+
+_FIELDS: Final = frozenset({"content", "isError", "resultType", "structuredContent"})
+"""Fields of a plain result."""
 
 
 class DirectOrigin(Protocol):
@@ -106,6 +109,8 @@ class DirectCall:
     """
 
     __slots__ = (
+        "_taker",
+        "_takes_over",
         "_waiter",
         "began",
         "connection",
@@ -150,6 +155,8 @@ class DirectCall:
         self.reasons: list[str | None] = []
         """The reason of the client that cancelled it before the ordinary call was there to be cancelled."""
         self._waiter: asyncio.Future[None] | None = None
+        self._takes_over: asyncio.Future[object] | None = None
+        self._taker: object = None
 
     # As a future
 
@@ -188,10 +195,21 @@ class DirectCall:
             self.is_ordinary = True
             self.origin.make_ordinary(self)
 
-    def take(self) -> None:
-        """Note that the ordinary call counts on the side of the client from now on."""
+    async def ordinary(self) -> object:
+        """Start the ordinary call, and wait until it has taken over; return it."""
+        self.make_ordinary()
+        if self._takes_over is None:
+            self._takes_over = asyncio.get_running_loop().create_future()
+            if self.is_taken:
+                self._takes_over.set_result(self._taker)
+        return await asyncio.shield(self._takes_over)
+
+    def take(self, call: object = None) -> None:
+        """Note that an ordinary call counts on the side of the client from now on; without it, that there is none."""
         if not self.is_taken:
-            self.is_taken = True
+            self.is_taken, self._taker = True, call
+            if self._takes_over is not None:
+                self._takes_over.set_result(call)
             self.origin.release(self)
 
     def adopt(self) -> None:
@@ -221,6 +239,36 @@ class DirectCall:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self.make_ordinary()
+
+
+def plain_result(response: JSON) -> JSON | None:
+    """Return the result of a response if it is plain: blocks of text, perhaps with structured content, and no failure.
+
+    `resultType` is left out.
+    """
+    try:
+        result: JSON = response["result"]
+        content: Any = result["content"]
+        for block in content:
+            if block["type"] != "text" or type(block["text"]) is not str or len(block) != 2:
+                return None
+    except (KeyError, TypeError, IndexError):
+        return None
+    if type(content) is not list or not content or "error" in response:
+        return None
+    return result if len(result) == 1 else _with_known_fields(result)
+
+
+def _with_known_fields(result: JSON) -> JSON | None:
+    if not _FIELDS.issuperset(result) or result.get("isError", False) is not False:
+        return None
+    if "structuredContent" in result and type(result["structuredContent"]) is not dict:
+        return None
+    if "resultType" not in result:
+        return result
+    if result["resultType"] != "complete":
+        return None
+    return {key: result[key] for key in result if key != "resultType"}
 
 
 def direct_of(request: object) -> DirectCall | None:

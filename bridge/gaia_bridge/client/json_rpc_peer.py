@@ -150,10 +150,10 @@ class JsonRpcPeer:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: The response is missing, late or invalid.
         """
-        link = self.check()
+        direct = None if number is None else self.direct.pop(number, None)
+        link = self.check() if direct is None else self.link
         if number is None:
             number = self.new_id()
-        direct = self.direct.pop(number, None)
         has_progress = on_progress is not None or deadline.idle < deadline.cap
         message = self._request(number, method, params, has_progress=has_progress)
         translating = self._limits.revisions.translating_of(message)

@@ -207,7 +207,7 @@ def encoded_result(request_id: int | str, result: JSON) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
 
 
-def encoded_text_result(request_id: int | str, result: JSON) -> bytes:
+def encoded_read_result(request_id: int | str, result: JSON) -> bytes:
     """Write a response with a result that was read from JSON, and is not nested deep."""
     written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (written, encode_json(result))

@@ -155,7 +155,7 @@ class Call:
         direct = self.direct
         self.has_free_id = self.connection.received.begin(self.id, self, direct)
         if direct is not None:
-            direct.take()
+            direct.take(self)
             if direct.reasons:
                 self.cancel(direct.reasons[0])
 

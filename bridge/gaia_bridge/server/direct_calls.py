@@ -9,19 +9,26 @@ from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.direct_call import DirectCall, DirectRoute, OffersDirect
-from gaia_bridge.protocol.messages import encoded_text_result
+from gaia_bridge.constants import KIB
+from gaia_bridge.protocol.messages import encoded_read_result
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call_log import client_of, number_of
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import Connection
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.server.direct_source import SourceRoute
+from gaia_bridge.text.json_types import JSON, MAX_NESTING
 
 _METHOD: Final = "tools/call"
 _MEMBERS: Final = 4
 """Members of a plain request: its version, id, method and parameters."""
 _ENVELOPE: Final = frozenset((PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY))
 _NOTHING: Final[Mapping[str, Any]] = {}
+_BYTES: Final = 64 * KIB
+"""Bytes of an answer that is written at once, at most: the loop does nothing else meanwhile."""
+_MOST_ODD: Final = 3
+"""Results in a row that are not plain after which a tool's calls are ordinary: to look at them twice costs more."""
 _GRAIN: Final = 0.01
 """Seconds by which a look at slow calls may be early."""
 DIRECT: Final = "gaia_bridge.direct"
@@ -53,21 +60,22 @@ class DirectCalls:
     """The direct calls of one endpoint.
 
     Args:
-        most: Bytes of an answer that every client takes as it is.
         patience: Seconds after which a call becomes an ordinary one.
         stamp: Returns the `_meta` of results for clients of 2026-07-28.
     """
 
     def __init__(
-        self, catalog: Catalog, backlog: Backlog, most: int, patience: float, stamp: Callable[[], JSON]
+        self, catalog: Catalog, backlog: Backlog, results: ClientResults, patience: float, stamp: Callable[[], JSON]
     ) -> None:
         self._catalog = catalog
         self.backlog = backlog
-        self.most = most
+        self.results = results
         self._patience = patience
         self.stamp = stamp
         self.routes: dict[str, DirectRoute | None] = {}
         """The ways to tools by their public names, as far as they were looked up."""
+        self.odd: dict[str, int] = {}
+        """The results in a row of each tool that were not plain."""
         self.in_flight: dict[DirectCall, DirectCall] = {}
         """The direct calls that are not answered yet, the oldest first."""
         self.timer: asyncio.TimerHandle | None = None
@@ -75,15 +83,23 @@ class DirectCalls:
     def forget_routes(self) -> None:
         """Look up the ways to tools again: the offer has changed."""
         self.routes.clear()
+        self.odd.clear()
 
     def route(self, name: str) -> DirectRoute | None:
         """Look up the way to a tool; `None` if its calls cannot be direct."""
         target = self._catalog.listed_tool(name)
-        route = None
-        if target is not None and isinstance(target[0], OffersDirect):
-            route = target[0].direct_tool(target[1])
+        route: DirectRoute | None = None
+        if target is not None:
+            source, own = target
+            route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
         self.routes[name] = route
         return route
+
+    def note_odd(self, name: str) -> None:
+        """Note a result that was not plain. After several, calls of the tool are ordinary until the offer changes."""
+        self.odd[name] = self.odd.get(name, 0) + 1
+        if self.odd[name] >= _MOST_ODD:
+            self.routes[name] = None
 
     def watch(self) -> None:
         """See to it that slow calls become ordinary ones."""
@@ -123,18 +139,20 @@ class DirectClient:
         self._calls = calls
         self.connection = connection
         self.modern = modern
-        self._address = address
+        self.address = address
         self.meta = meta
         self._name = name
         self._received = connection.received.in_flight
         self.principal: Hashable = connection if address is None else address
+        self._most, self._is_structured = calls.results.given_whole(self.client_info)
+        self._most = min(self._most, _BYTES)
         self._parameters = 3 if modern else 2
         self._logged: tuple[str, int] | None = None
 
     @property
     def client(self) -> Hashable:
         """See `ClientRequest.client`."""
-        return self.connection if self._address is None else object()
+        return self.connection if self.address is None else object()
 
     @property
     def owner(self) -> Hashable:
@@ -204,29 +222,38 @@ class DirectClient:
         calls = self._calls
         if self.modern:
             result = {"resultType": "complete", **result, "_meta": calls.stamp()}
-        body = encoded_text_result(call.id, result)
-        if (size := len(body)) > calls.most:
+        body = encoded_read_result(call.id, result)
+        if (size := len(body)) > self._most or ("structuredContent" in result and not self._takes_structured(body)):
             return False
         name, now = call.message["params"]["name"], time.monotonic()
         del calls.in_flight[call], self._received[call.id]
+        if name in calls.odd:
+            del calls.odd[name]
         calls.backlog.end_direct(self.principal, (_METHOD, name), size)
         self.leave(now)
         call.route.answered(call, now)
         if is_wanted():
             if self._logged is None:
-                self._logged = client_of(self._info), number_of(self.connection)
+                self._logged = client_of(self.client_info), number_of(self.connection)
             who, number = self._logged
             source, seconds = call.route.source, now - call.began
             leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True
 
+    def _takes_structured(self, body: bytes) -> bool:
+        """Return whether the client takes structured content, and the answer has too few brackets to be nested deep."""
+        return self._is_structured and body.count(b"[") + body.count(b"{") <= MAX_NESTING
+
     @property
-    def _info(self) -> Mapping[str, Any]:
+    def client_info(self) -> Mapping[str, Any]:
+        """See `ClientRequest.client_info`."""
         return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
 
     def make_ordinary(self, call: DirectCall) -> None:
-        """Take the ordinary way with the request."""
+        """Take the ordinary way with the request. The tool takes it from the beginning after some odd results."""
+        if call.response is not None:
+            self._calls.note_odd(call.message["params"]["name"])
         call.place.begin_ordinary(call)
 
     def release(self, call: DirectCall) -> None:

@@ -135,9 +135,7 @@ class Dispatcher:
         self._traced = is_traced()
         self.direct: DirectCalls | None = None
         if settings.direct_calls and not middleware and not self._traced:
-            self.direct = DirectCalls(
-                catalog, self._backlog, self._results.least, settings.http.quick_answer, self.stamp
-            )
+            self.direct = DirectCalls(catalog, self._backlog, self._results, settings.http.quick_answer, self.stamp)
         catalog.listen(self._on_change)
 
     @staticmethod

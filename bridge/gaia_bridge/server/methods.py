@@ -19,6 +19,7 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
+from gaia_bridge.server.direct_source import first_of
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.introduction import wait_for_offers
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
@@ -150,7 +151,7 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = partial(source.call_tool, own, arguments)
+            ask = first_of(call.direct, partial(source.call_tool, own, arguments))
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:

@@ -85,6 +85,7 @@ class ServerRequests:
                 except SessionExpiredError:
                     # The only case in which it is certain that the server did nothing.
                     self._supervisor.expired(connection)
+                    relay.direct = None
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
 
@@ -131,8 +132,6 @@ class ServerRequests:
     async def _connection(self, direct: DirectCall | None) -> Connection:
         if direct is None:
             return await self._supervisor.connection(self._limits.call_timeout)
-        if direct.error is not None:
-            raise direct.error
         connection: Connection = direct.connection
         return connection
 
