@@ -109,6 +109,7 @@ class DirectCall:
     """
 
     __slots__ = (
+        "_is_done",
         "_taker",
         "_takes_over",
         "_waiter",
@@ -146,6 +147,7 @@ class DirectCall:
         self.response: JSON | None = None
         """The response, once an ordinary call has to look at it."""
         self.error: Exception | None = None
+        self._is_done = False
         self.is_ordinary = False
         """Whether an ordinary call was started for it."""
         self.is_taken = False
@@ -162,7 +164,7 @@ class DirectCall:
 
     def done(self) -> bool:
         """Return whether the response came, or there will be none."""
-        return self.response is not None or self.error is not None
+        return self._is_done
 
     def set_result(self, response: JSON) -> None:
         """Take the response: answer the client, or leave it to the ordinary call."""
@@ -221,6 +223,7 @@ class DirectCall:
     def dismiss(self, _: object = None) -> None:
         """End the call where no ordinary call has taken it over; the server is notified."""
         self.take()
+        self._taker = None
         if not self.is_adopted:
             self.route.abandon(self)
             self.adopt()
@@ -231,11 +234,15 @@ class DirectCall:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                self.error = None  # the traceback leads back to the call
         assert self.response is not None
         return self.response
 
     def _settle(self) -> None:
+        self._is_done = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self.make_ordinary()

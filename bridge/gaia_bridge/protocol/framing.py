@@ -62,7 +62,7 @@ class LineFramer:
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; return the lines that they complete, without line ends and blank lines."""
         end = len(data) - 1
-        if not self.size and data.find(b"\n") == end < self._limit:
+        if data[end:] == b"\n" and not self.size and data.find(b"\n") == end < self._limit:
             line = data[:end]  # fast path: nearly always exactly one line, of an object
             if line[-1:] == b"\r":
                 line = line[:-1]

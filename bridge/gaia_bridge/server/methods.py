@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
+from gaia_bridge.calls.direct_call import direct_of
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import FollowsRoots
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
@@ -151,7 +152,7 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = first_of(call.direct, partial(source.call_tool, own, arguments))
+            ask = first_of(direct_of(call), partial(source.call_tool, own, arguments))
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:
