@@ -52,7 +52,7 @@ class Model:
         """Return the `model` object of the API, with the agent's own info in it."""
         return {**self._info, "id": self.id, "object": "model", "created": self._created, "owned_by": _OWNER}
 
-    def turn(self) -> Turn:
+    def open_turn(self) -> Turn:
         """Make room for one more turn; the caller begins and ends it.
 
         Raises:
