@@ -14,7 +14,14 @@ import anyio
 from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge.version import __version__
-from gaia_bridge_daemon.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
+from gaia_bridge_daemon.front.greeting import (
+    STATUS,
+    STATUS_BYTES,
+    GreetingError,
+    format_greeting,
+    is_newer,
+    read_greeting,
+)
 from gaia_bridge_daemon.front.place import Place, Scope, is_private, places, runtime_path
 from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
 from gaia_bridge_desk.doctor.files import GONE_AT_LOGIN, gone_at_login
@@ -127,7 +134,7 @@ async def _status(place: Place) -> dict[str, Any]:
         GreetingError: The answer is not that of a bridge.
     """
     async with await anyio.connect_unix(place.front) as stream:
-        await stream.send(written(do=STATUS))
+        await stream.send(format_greeting(do=STATUS))
         line = b""
         while not line.endswith(b"\n"):
             line += await stream.receive()
