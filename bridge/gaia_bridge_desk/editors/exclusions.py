@@ -61,19 +61,19 @@ def exclusions_in(document: JSON, servers: Iterable[str], project: str | None = 
         servers: The names of all servers of that program.
         project: The folder whose own lists count, of those that Claude Code keeps for all folders.
     """
-    found = [*_of_names(document), *_of_entries(document)]
+    exclusions = [*_of_names(document), *_of_entries(document)]
     if project is not None and is_object(own := inside(document, ("projects", project))):
-        found += _of_names(own)
+        exclusions += _of_names(own)
     names = list(servers)
     for rule in _texts(inside(document, ("permissions", "deny"))):
-        found += _of_claude_rule(rule)
+        exclusions += _of_claude_rule(rule)
     switched = inside(document, ("tools",))
     patterns = [pattern for pattern, on in switched.items() if on is False] if is_object(switched) else []
     permissions = inside(document, ("permission",))
     patterns += [pattern for pattern, say in permissions.items() if say == "deny"] if is_object(permissions) else []
     for pattern in patterns if is_object(inside(document, ("mcp",))) else ():
-        found += [exclusion for name in names for exclusion in _of_opencode_pattern(pattern, name)]
-    return found
+        exclusions += [exclusion for name in names for exclusion in _of_opencode_pattern(pattern, name)]
+    return exclusions
 
 
 def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_project: bool) -> Found:

@@ -136,16 +136,14 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
     document = read(text)
     if not holds(document, path):
         return put(text, path, [value])
-    found: Any = document
-    for key in path:
-        found = found[key]
-    if not is_array(found):
+    items = inside(document, path)
+    if not is_array(items):
         raise EditError(f"{_shown(path)} is no list; expected [...]")
 
     def change(style: _Style) -> str:
         return style.inserted(style.container(path), None, value)
 
-    return _checked(text, change, _with(document, path, [*found, value]))
+    return _checked(text, change, _with(document, path, [*items, value]))
 
 
 def take(text: str, path: Path) -> str:
@@ -186,16 +184,16 @@ def _put(style: _Style, path: Sequence[str], value: Any) -> str:
         container = style.container(path[:depth])
         if style.plain[container.opening] != "{":
             raise EditError(f"{_shown(path[:depth])} is no object; expected {{...}}")
-        found = next((item for item in container.items if item.key == key), None)
-        if found is None:
+        item = next((item for item in container.items if item.key == key), None)
+        if item is None:
             return style.inserted(container, key, _nested(path[depth + 1 :], value))
         if depth == len(path) - 1:
-            return style.replaced(container, found, value)
+            return style.replaced(container, item, value)
     raise EditError("a path has one key at least")
 
 
 class _Style:
-    """A text, how it is written, and the changes of it.
+    """A text with its layout, and the methods that change it.
 
     Args:
         text: The text, well-formed.
@@ -275,7 +273,7 @@ class _Style:
 
     def _ends_in_comment(self, place: int) -> bool:
         """Return whether a place is the end of a comment that goes on to the end of its line."""
-        return any(found.end() == place and found[0].startswith("//") for found in _COMMENTS.finditer(self.text))
+        return any(match.end() == place and match[0].startswith("//") for match in _COMMENTS.finditer(self.text))
 
     def _left(self, container: _Container, end: int) -> str:
         return self.text[end : container.closing].strip()
@@ -314,8 +312,8 @@ class _Style:
 
     def _indent(self, place: int) -> str:
         """Return the blanks at the beginning of the line of a place."""
-        found = _INDENT.match(self.text, self._line(place))
-        return found[0] if found else ""
+        blanks = _INDENT.match(self.text, self._line(place))
+        return blanks[0] if blanks else ""
 
     def _begins_line(self, place: int) -> bool:
         return not self.text[self._line(place) : place].strip(" \t")
@@ -332,23 +330,23 @@ class _Style:
 
 
 def _blanks_end(text: str, place: int) -> int:
-    found = _BLANKS.match(text, place)
-    return found.end() if found else place
+    blanks = _BLANKS.match(text, place)
+    return blanks.end() if blanks else place
 
 
 def _without_comments(text: str) -> str:
     return _COMMENTS.sub(_without_comment, text)
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    said = found[0]
-    if said.startswith('"') or (said.startswith("/*") and not (said.endswith("*/") and len(said) > len("/*/"))):
-        return said
-    return _VISIBLE.sub(" ", said)
+def _without_comment(match: re.Match[str]) -> str:
+    text = match[0]
+    if text.startswith('"') or (text.startswith("/*") and not (text.endswith("*/") and len(text) > len("/*/"))):
+        return text
+    return _VISIBLE.sub(" ", text)
 
 
-def _without_comma(found: re.Match[str]) -> str:
-    return " " if found[0] == "," else found[0]
+def _without_comma(match: re.Match[str]) -> str:
+    return " " if match[0] == "," else match[0]
 
 
 def compact(value: Any) -> str:

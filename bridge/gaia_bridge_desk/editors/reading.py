@@ -164,7 +164,7 @@ def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]
         if is_object(item) and "id" in item
     }
     around = replace(around, inputs=asked, shape=around.shape or _place_in(document)[1])
-    return [_found(name, entry, around) for name, entry in servers.items()]
+    return [_server(name, entry, around) for name, entry in servers.items()]
 
 
 def servers_in(document: JSON) -> JSON | None:
@@ -179,9 +179,9 @@ def servers_in(document: JSON) -> JSON | None:
 def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
     """Return the servers of a document, and the shape that their place implies."""
     for place, shape in _PLACES:
-        found = jsonc.inside(document, place)
-        if is_object(found) and (place != ("mcp",) or any(map(_is_entry, found.values()))):
-            return found, shape
+        servers = jsonc.inside(document, place)
+        if is_object(servers) and (place != ("mcp",) or any(map(_is_entry, servers.values()))):
+            return servers, shape
     return None, None
 
 
@@ -217,7 +217,7 @@ def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
     return key in _OURS_ALONE or (key == "tools" and not is_array(value))
 
 
-def _found(name: str, entry: object, around: Surroundings) -> Found:
+def _server(name: str, entry: object, around: Surroundings) -> Found:
     if not is_object(entry) or not _is_entry(entry):
         return Found(name, {}, problem="it has no command and no address")
     shape = around.shape

@@ -79,7 +79,7 @@ def questions(entry: JSON) -> list[str]:
 def _odd_options(words: Sequence[str]) -> Iterator[str]:
     """Yield the unknown options before a package: they may make a runner fetch or run something else."""
     programs = (os.path.basename(words[0]), *words[1:]) if words else ()
-    for runner, known in _OPTIONS.items():
+    for runner, allowed in _OPTIONS.items():
         skip = programs[: len(runner)] != runner
         for word in words[len(runner) :] if not skip else ():
             option, equals, _ = word.partition("=")
@@ -87,10 +87,10 @@ def _odd_options(words: Sequence[str]) -> Iterator[str]:
                 if not skip:
                     break
                 skip = False
-            elif option not in known:
+            elif option not in allowed:
                 yield f"{' '.join(runner)} is told {option}, which may fetch or run something else"
             else:
-                skip = known[option] and not equals
+                skip = allowed[option] and not equals
 
 
 def _handed_over(entry: JSON) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _handed_over(entry: JSON) -> Iterator[str]:
     to = entry.get("url") or entry.get("openapi") or entry.get("command")
     shown = redacted(str(to).partition("?")[0])
     references = [reference for text in texts_in(entry) for reference in references_in(text)]
-    names = dict.fromkeys(found[1] for reference in references if (found := _VARIABLE.fullmatch(reference)))
+    names = dict.fromkeys(match[1] for reference in references if (match := _VARIABLE.fullmatch(reference)))
     files = [reference for reference in references if not _VARIABLE.fullmatch(reference)]
     inherited = entry.get("inherit_env")
     if inherited is True:
