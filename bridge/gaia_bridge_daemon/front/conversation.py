@@ -106,8 +106,8 @@ class ConversationState:
 
     # The lines of both sides.
 
-    def from_client(self, line: bytes) -> None:
-        """Process a line of the client."""
+    def read_client_line(self, line: bytes) -> None:
+        """Read a line of the client."""
         for message, own in _messages(line):
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
@@ -118,8 +118,8 @@ class ConversationState:
             elif _is_identifier(identifier):
                 self._record_request(identifier, method, _params_of(message), own)
 
-    def from_bridge(self, line: bytes) -> bool:
-        """Process a line of the bridge.
+    def read_bridge_line(self, line: bytes) -> bool:
+        """Read a line of the bridge.
 
         Returns:
             Whether the line is for the client.
@@ -131,7 +131,7 @@ class ConversationState:
                 return True
         if _NOTICE.match(line) is not None:
             return True
-        are_for_client = [self._process_bridge_message(message, own) for message, own in _messages(line)]
+        are_for_client = [self._read_bridge_message(message, own) for message, own in _messages(line)]
         return all(are_for_client)
 
     # The loss of a bridge, and its consequences.
@@ -277,7 +277,7 @@ class ConversationState:
         self._confirmed.pop(identifier, None)
         self._repeated.discard(identifier)
 
-    def _process_bridge_message(self, message: dict[str, Any], line: bytes) -> bool:
+    def _read_bridge_message(self, message: dict[str, Any], line: bytes) -> bool:
         method, identifier = message.get("method"), message.get("id")
         params = _params_of(message)
         if method is None:

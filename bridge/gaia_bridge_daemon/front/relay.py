@@ -108,7 +108,7 @@ class FrontRelay:
         self._from_bridge = _Lines()
         self._to_client = bytearray()
         self._to_bridge = bytearray()
-        self._input_ended = False
+        self._has_input_ended = False
         self._until: float | None = None
         self._losses: list[float] = []
         self._is_nonblocking = False
@@ -145,7 +145,7 @@ class FrontRelay:
                     self._bridge.close()
 
     def _is_over(self) -> bool:
-        if not self._input_ended:
+        if not self._has_input_ended:
             return False
         if time.monotonic() > (self._until or 0):
             return True
@@ -160,7 +160,7 @@ class FrontRelay:
         wanted: dict[int, int] = {}
         # Where nothing is to be written, an error is reported all the same: the client is gone.
         wanted[self._writing] = select.POLLOUT if self._to_client else 0
-        reads_client = not self._input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
+        reads_client = not self._has_input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
         if reads_client:  # maybe on the same descriptor
             wanted[self._reading] = wanted.get(self._reading, 0) | select.POLLIN
         if bridge is not None:
@@ -186,7 +186,7 @@ class FrontRelay:
         if chunk is None:
             return
         if not chunk:
-            self._input_ended = True
+            self._has_input_ended = True
             self._until = time.monotonic() + _FAREWELL
         elif self._bridge is None:
             self._resume()
@@ -209,7 +209,7 @@ class FrontRelay:
         if not chunk and not self._from_client.is_inside and (rest := self._from_client.end()):
             chunk = rest + b"\n"  # its last line has no end
         for line in self._from_client.feed(chunk):
-            self._conversation.from_client(line)
+            self._conversation.read_client_line(line)
             if line.startswith(GREETING):  # so that it is no greeting; the bridge reports the error in it
                 self._to_bridge += b" "
             self._to_bridge += line
@@ -240,17 +240,17 @@ class FrontRelay:
             if events & select.POLLOUT:
                 del self._to_bridge[: bridge.send(self._to_bridge)]
             if events & ~select.POLLOUT:
-                self._take(bridge.recv(_CHUNK))
+                self._take_from_bridge(bridge.recv(_CHUNK))
         except BlockingIOError:
             pass
         except OSError:
-            self._take(b"")
+            self._take_from_bridge(b"")
 
-    def _take(self, chunk: bytes) -> None:
+    def _take_from_bridge(self, chunk: bytes) -> None:
         for line in self._from_bridge.feed(chunk):
             if line.startswith(GREETING):
                 self._handle_greeting(line)
-            elif self._conversation.from_bridge(line):
+            elif self._conversation.read_bridge_line(line):
                 self._to_client += line
         if not chunk:
             self._handle_loss()
@@ -285,7 +285,7 @@ class FrontRelay:
             self._losses = [*(loss for loss in self._losses if loss > now - _RESTART_WINDOW), now]
         if len(self._losses) > _RESTARTS:
             raise BridgeDownError(f"the bridge ended {len(self._losses)} times within {_RESTART_WINDOW:g} s")
-        if self._conversation.is_open or not (self._is_resting or self._input_ended):
+        if self._conversation.is_open or not (self._is_resting or self._has_input_ended):
             self._resume()
 
     def _resume(self) -> None:
@@ -299,7 +299,7 @@ class FrontRelay:
         try:
             self._connect()
         except BridgeDownError as error:
-            if self._input_ended or not self._conversation.has_begun:
+            if self._has_input_ended or not self._conversation.has_begun:
                 raise
             self._refusal, self._retry_at = str(error), time.monotonic() + _RETRY_PAUSE
             self._is_to_move = self._is_moving = False
@@ -318,7 +318,7 @@ class FrontRelay:
     def _give_up(self, why: str) -> None:
         """Send the client the reason why there are no answers, also to a request that is just coming."""
         try:
-            if not self._input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
+            if not self._has_input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
                 self._take_from_client(self._read() or b"")
             self._tell_client(self._conversation.report_end(why))
             os.set_blocking(self._writing, True)

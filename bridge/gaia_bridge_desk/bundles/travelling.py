@@ -182,7 +182,7 @@ class _PortableEntry:
 
     def _check_word(self, before: str, word: str) -> None:
         plain = without_references(word)
-        if _holds_secret(before, word):
+        if _has_secret(before, word):
             raise self._error("has a secret among its arguments", "write ${env:NAME} instead, or put it into 'env'")
         if _HERE.search(plain):
             raise self._error(f"has the argument {redacted(word)}, a path of this machine", "write ${env:NAME} instead")
@@ -273,7 +273,7 @@ def _without_secret_default(reference: re.Match[str]) -> str:
     return f"${{env:{match[1]}}}"
 
 
-def _holds_secret(before: str, word: str) -> bool:
+def _has_secret(before: str, word: str) -> bool:
     """Return whether an argument is a secret, or contains one.
 
     Args:

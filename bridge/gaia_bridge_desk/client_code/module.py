@@ -258,7 +258,7 @@ class _Module:
         output = tool.get("outputSchema")
         returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
         before, after = "_answer(", ")"
-        if is_object(output) and _allows_none(returns):  # a result without structured content is valid, too
+        if is_object(output) and _can_be_none(returns):  # a result without structured content is valid, too
             after = ").structured"
         elif is_object(output):
             before = "_structured("
@@ -276,7 +276,7 @@ class _Module:
 
     def _add_prompt(self, prompt: JSON) -> None:
         name, listed = prompt["name"], prompt.get("arguments")
-        arguments = [item for item in listed if is_object(item) and _named(item, "name")] if is_array(listed) else []
+        arguments = [item for item in listed if is_object(item) and _has_name(item, "name")] if is_array(listed) else []
         parameters = [
             _Parameter(
                 item["name"],
@@ -381,10 +381,10 @@ class _Module:
 
 
 def _or_none(kind: str) -> str:
-    return kind if kind == "Any" or _allows_none(kind) else f"{kind} | None"
+    return kind if kind == "Any" or _can_be_none(kind) else f"{kind} | None"
 
 
-def _allows_none(kind: str) -> bool:
+def _can_be_none(kind: str) -> bool:
     return kind.split(" | ")[-1] == "None"
 
 
@@ -403,7 +403,7 @@ def _is_open(schema: JSON) -> bool:
     )
 
 
-def _named(item: Any, key: str) -> bool:
+def _has_name(item: Any, key: str) -> bool:
     return is_object(item) and isinstance(item.get(key), str) and item[key] != ""
 
 
@@ -411,7 +411,7 @@ def _sorted(items: Sequence[JSON], key: str) -> list[JSON]:
     """Return the items that have a name, in its order; of several with one name, the first."""
     by_name: dict[str, JSON] = {}
     for item in items:
-        if _named(item, key):
+        if _has_name(item, key):
             by_name.setdefault(item[key], item)
     return [by_name[name] for name in sorted(by_name)]
 

@@ -159,7 +159,7 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
 
 def _of_entry(entry: ServerEntry) -> Iterator[Finding]:
     where = f"{printable(entry.name, 100)} in {entry.layer.path}"
-    if entry.keyring and importlib.util.find_spec("keyring") is None:
+    if entry.has_keyring_reference and importlib.util.find_spec("keyring") is None:
         yield _NO_KEYRING.finding(f"{where} refers to the keyring", entry.name)
     elif entry.state is State.MISSING:
         yield _MISSING.finding(f"{where}: {entry.problem}", entry.name)

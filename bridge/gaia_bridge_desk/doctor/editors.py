@@ -56,7 +56,7 @@ class EditorEntry(Struct, frozen=True):
         path: The file.
         name: The bridge's name in the file.
         entry: The entry.
-        by_us: Whether `gaia-bridge install` wrote it.
+        is_installed: Whether `gaia-bridge install` wrote it.
     """
 
     editor: Editor
@@ -64,7 +64,7 @@ class EditorEntry(Struct, frozen=True):
     path: Path
     name: str
     entry: JSON
-    by_us: bool
+    is_installed: bool
 
     @property
     def words(self) -> list[str]:
@@ -331,7 +331,7 @@ def _may_be_asked(entry: EditorEntry) -> bool:
     """Return whether the program of an entry is another bridge whose version can be asked for. A program that the file
     of a folder names is not run: a stranger may have written that file."""
     program = entry.program
-    if not program or entry.place.scope is Scope.WORKSPACE or not _runs_the_bridge(program) or _is_this(program[0]):
+    if not program or entry.place.scope is Scope.WORKSPACE or not _is_bridge_program(program) or _is_this(program[0]):
         return False
     return os.path.isabs(program[0]) and os.access(program[0], os.X_OK)
 
@@ -428,7 +428,7 @@ def _is_this(program: str) -> bool:
     return os.path.realpath(program) == os.path.realpath(own_program()[0])
 
 
-def _runs_the_bridge(program: list[str]) -> bool:
+def _is_bridge_program(program: list[str]) -> bool:
     return len(program) > 1 or os.path.basename(program[0]) == "gaia-bridge"
 
 
@@ -472,7 +472,7 @@ def replaced_agents(old: EditorEntry, new: EditorEntry) -> list[str]:
 
 def _repair(entry: EditorEntry) -> Repair | None:
     """Return a repair that makes an entry of ours start this program; entries of others are not touched."""
-    if not entry.by_us or not _runs_the_bridge(entry.program):
+    if not entry.is_installed or not _is_bridge_program(entry.program):
         return None
     program = " ".join(own_program())
     text = f"have {entry.name!r} in {entry.path} start {program} (what is there now is kept in ~/.gaia/backups)"

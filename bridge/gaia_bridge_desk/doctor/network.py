@@ -92,7 +92,7 @@ def _store() -> tuple[str, str]:
     """Return the system's file or folder of certificates, if any, and why it cannot be read, if so."""
     paths = ssl.get_default_verify_paths()
     unreadable = ("", "")
-    for path, is_filled in ((paths.openssl_cafile, _holds_text), (paths.openssl_capath, os.listdir)):
+    for path, is_filled in ((paths.openssl_cafile, _has_text), (paths.openssl_capath, os.listdir)):
         try:
             if is_filled(path):
                 return path, ""
@@ -103,7 +103,7 @@ def _store() -> tuple[str, str]:
     return unreadable
 
 
-def _holds_text(path: str) -> bool:
+def _has_text(path: str) -> bool:
     if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would wait for ever
         return False
     with open(path, "rb") as file:
@@ -214,7 +214,7 @@ async def _check_proxies(at: Surroundings) -> list[Finding]:
             findings.append(_PROXY_INVALID.finding(f"{name} is no address of a proxy", name))
         else:
             places.setdefault((proxy.host, proxy.port), name)
-    if not at.offline:
+    if not at.is_offline:
         findings += await _silent_proxies(places, at.limits.connect_timeout)
     if places and not _is_loopback_bypassed(at.environ):
         findings.append(

@@ -49,12 +49,12 @@ class Feature(Struct, frozen=True):
 
     Args:
         name: Its name here.
-        asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
+        is_asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
         otherwise: The bridge's substitute for a client without the feature; empty if there is none.
     """
 
     name: str
-    asked: bool = False
+    is_asked: bool = False
     otherwise: str = ""
 
 
@@ -65,9 +65,9 @@ FEATURES: Final = (
     Feature("resource updates"),
     Feature("list changes", otherwise="the client sees them when it lists again"),
     Feature("tasks", otherwise="the bridge waits for the result"),
-    Feature("elicitation", asked=True),
-    Feature("sampling", asked=True),
-    Feature("roots", asked=True),
+    Feature("elicitation", is_asked=True),
+    Feature("sampling", is_asked=True),
+    Feature("roots", is_asked=True),
 )
 """All features, in the order in which they are shown."""
 
@@ -96,10 +96,10 @@ def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> 
     """
     rows: list[JSON] = []
     for feature in FEATURES:
-        servers = [server for server, names in offers.items() if feature.asked or feature.name in names]
+        servers = [server for server, names in offers.items() if feature.is_asked or feature.name in names]
         if servers:
             cells = {editor.name: _cell(feature, editor) for editor in editors}
-            rows.append({"feature": feature.name, "asked": feature.asked, "servers": servers, "clients": cells})
+            rows.append({"feature": feature.name, "asked": feature.is_asked, "servers": servers, "clients": cells})
     return rows
 
 
@@ -184,7 +184,7 @@ def clients_here() -> list[Editor]:
 
 async def _check(at: Surroundings) -> list[Finding]:
     usable = [entry for entry in at.wanted if entry.state is State.USABLE]
-    if at.offline:
+    if at.is_offline:
         names = ", ".join(entry.name for entry in usable)
         return [_NOT_STARTED.finding(f"not started: {names}")] if usable else []
     answers: dict[str, list[Finding]] = {}

@@ -46,7 +46,7 @@ class ServerEntry(Struct, frozen=True):
         spec: Its specification, if it can be used.
         problem: Why it cannot be used.
         warnings: Notes for the user although it can be used.
-        keyring: Whether it refers to the keyring.
+        has_keyring_reference: Whether it refers to the keyring.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ServerEntry(Struct, frozen=True):
     spec: ServerSpec | None = None
     problem: str = ""
     warnings: tuple[str, ...] = ()
-    keyring: bool = False
+    has_keyring_reference: bool = False
 
 
 class Surroundings(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Surroundings(Struct, frozen=True):
         trust_problem: Why approvals cannot be read, if they cannot.
         config: The file that was named, if one was.
         server: The one server to examine, if not all.
-        offline: Whether to start no server, and to ask nothing on the network.
+        is_offline: Whether to start no server, and to ask nothing on the network.
         environ: The environment.
         platform: The system, as `sys.platform` has it.
         limits: The time limits.
@@ -79,7 +79,7 @@ class Surroundings(Struct, frozen=True):
     trust_problem: str = ""
     config: Path | None = None
     server: str | None = None
-    offline: bool = False
+    is_offline: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     platform: str = sys.platform
     limits: DoctorLimits = DoctorLimits()
@@ -128,7 +128,7 @@ def look_around(
         trust_problem=problem,
         config=config,
         server=server,
-        offline=offline,
+        is_offline=offline,
         environ=environ,
         platform=platform,
         limits=limits or DoctorLimits(),
@@ -165,7 +165,7 @@ def _entry(name: str, layer: Layer, environ: Mapping[str, str]) -> ServerEntry:
     try:
         parsed = layer.parsed(name, value, environ)
     except MissingReferenceError as error:
-        return ServerEntry(name, layer, State.MISSING, problem=str(error), keyring=keyring)
+        return ServerEntry(name, layer, State.MISSING, problem=str(error), has_keyring_reference=keyring)
     except EntryError as error:
-        return ServerEntry(name, layer, State.UNUSABLE, problem=str(error), keyring=keyring)
-    return ServerEntry(name, layer, State.USABLE, parsed.spec, warnings=parsed.warnings, keyring=keyring)
+        return ServerEntry(name, layer, State.UNUSABLE, problem=str(error), has_keyring_reference=keyring)
+    return ServerEntry(name, layer, State.USABLE, parsed.spec, warnings=parsed.warnings, has_keyring_reference=keyring)

@@ -57,8 +57,8 @@ class Change(Struct, frozen=True):
         after: Its new content; `None` if it is removed.
         name: The server's name.
         record: The record of the change: stored after an installation, read before a removal.
-        installs: Whether the server is installed, not removed.
-        undone_by_backup: Whether the present content is the one that a removal has to restore.
+        is_installation: Whether the server is installed, not removed.
+        is_undone_by_backup: Whether the present content is the one that a removal has to restore.
     """
 
     path: Path
@@ -66,8 +66,8 @@ class Change(Struct, frozen=True):
     after: bytes | None
     name: str
     record: Installed | None = None
-    installs: bool = False
-    undone_by_backup: bool = False
+    is_installation: bool = False
+    is_undone_by_backup: bool = False
 
     @property
     def is_one(self) -> bool:
@@ -122,7 +122,7 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
     )
     record = _continued(record, records, wanted.name, before, wanted.asked is not None)
     is_first = wanted.name not in records and before is not None
-    return Change(path, before, after, wanted.name, record, installs=True, undone_by_backup=is_first)
+    return Change(path, before, after, wanted.name, record, is_installation=True, is_undone_by_backup=is_first)
 
 
 def plan_remove(editor: Editor, path: Path, name: str) -> Change:
@@ -179,8 +179,8 @@ def write(change: Change, *, shared: bool) -> Path | None:
         _delete(change)
     else:
         _replace(change, files, shared)
-    record = change.record if change.installs else None
-    if record is not None and backup is not None and change.undone_by_backup:
+    record = change.record if change.is_installation else None
+    if record is not None and backup is not None and change.is_undone_by_backup:
         record = replace(record, backup=backup.name)
     files.remember(change.path, change.name, record)
     return backup

@@ -81,7 +81,7 @@ def read(text: str) -> JSON:
     return document
 
 
-def holds(document: object, path: Path) -> bool:
+def has_value(document: object, path: Path) -> bool:
     """Return whether there is a value at the end of a path."""
     for key in path:
         if is_object(document) and key in document:
@@ -95,7 +95,7 @@ def holds(document: object, path: Path) -> bool:
 
 def inside(document: Any, path: Path) -> Any:
     """Return the value at the end of a path; `None` if there is none."""
-    if not holds(document, path):
+    if not has_value(document, path):
         return None
     for key in path:
         document = document[key]
@@ -134,7 +134,7 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
         EditError: The text cannot be read, or something on the way is of another type.
     """
     document = read(text)
-    if not holds(document, path):
+    if not has_value(document, path):
         return put(text, path, [value])
     items = inside(document, path)
     if not is_array(items):
@@ -157,7 +157,7 @@ def take(text: str, path: Path) -> str:
         EditError: The text cannot be read, or there is no such value.
     """
     document = read(text)
-    if not holds(document, path):
+    if not has_value(document, path):
         raise EditError(f"there is no {_shown(path)}")
 
     def change(style: _Style) -> str:
@@ -230,7 +230,7 @@ class _Style:
         if items and "\n" not in inner:
             return self._inserted_in_line(container, prefix + compact(value))
         outer = self._indent(opening)
-        indent = self._indent(items[-1].start) if items and self._begins_line(items[-1].start) else outer + self.unit
+        indent = self._indent(items[-1].start) if items and self._is_line_start(items[-1].start) else outer + self.unit
         added = f"{self.newline}{indent}{prefix}{self.written(value, indent)}"
         if not inner.strip():
             return f"{self.text[: opening + 1]}{added}{self.newline}{outer}{self.text[closing:]}"
@@ -256,7 +256,7 @@ class _Style:
         begin = max(begin, len(text[: item.start].rstrip()))  # after comments, which stay
         end = item.end if item.comma is None else item.comma + 1
         gap = text[begin : item.start]
-        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
+        if self._is_comment_end(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
             begin, gap = item.start, ""
         if not gap and "\n" not in text[end : container.closing].lstrip(" \t")[:2]:
             end += len(text[end:]) - len(text[end:].lstrip(" \t"))
@@ -271,7 +271,7 @@ class _Style:
         """Format a value over several lines, of which all but the first begin with an indentation."""
         return _dumped(value, self.unit).replace("\n", self.newline + indent)
 
-    def _ends_in_comment(self, place: int) -> bool:
+    def _is_comment_end(self, place: int) -> bool:
         """Return whether a place is the end of a comment that goes on to the end of its line."""
         return any(match.end() == place and match[0].startswith("//") for match in _COMMENTS.finditer(self.text))
 
@@ -315,7 +315,7 @@ class _Style:
         blanks = _INDENT.match(self.text, self._line(place))
         return blanks[0] if blanks else ""
 
-    def _begins_line(self, place: int) -> bool:
+    def _is_line_start(self, place: int) -> bool:
         return not self.text[self._line(place) : place].strip(" \t")
 
     def _unit(self) -> str:
@@ -324,7 +324,7 @@ class _Style:
             return _USUAL_INDENT
         place = self._skipped(self._skipped(0) + 1)
         outer, inner = self._indent(self._skipped(0)), self._indent(place)
-        if self._begins_line(place) and inner.startswith(outer) and len(inner) > len(outer):
+        if self._is_line_start(place) and inner.startswith(outer) and len(inner) > len(outer):
             return inner.removeprefix(outer)
         return _USUAL_INDENT
 

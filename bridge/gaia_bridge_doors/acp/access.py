@@ -49,7 +49,7 @@ class Workplace(Struct, frozen=True):
     folder: Path
     declared: Mapping[str, Any]
     """The editor's capabilities, in wire shape."""
-    put: _RequestSender
+    send_request: _RequestSender
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
     """Starts a coroutine that may outlive a turn, and ends with the editor."""
     limits: AcpLimits
@@ -79,9 +79,9 @@ class Workplace(Struct, frozen=True):
     async def ask(self, method: str, patience: float | None = None, **params: Any) -> JSON:
         """Send the editor a request in this conversation, and return its result."""
         given = {key: value for key, value in params.items() if value is not None}
-        return await self.put(method, {"sessionId": self.session_id, **given}, patience)
+        return await self.send_request(method, {"sessionId": self.session_id, **given}, patience)
 
-    def insist(self, name: str, action: str) -> None:
+    def require(self, name: str, action: str) -> None:
         """Refuse an action that the editor does not let agents do.
 
         Raises:
@@ -161,12 +161,12 @@ class TurnAccess:
     # On the event loop.
 
     async def _read(self, path: str, line: int | None, limit: int | None, running: RunningTool | None) -> str:
-        self._at.insist("fs.readTextFile", "read files")
+        self._at.require("fs.readTextFile", "read files")
         result = await self._at.ask(_READ, path=self._at.path(path), line=line, limit=limit)
         return _field(_READ, result, "content", str)
 
     async def _write(self, path: str, content: str, running: RunningTool | None) -> None:
-        self._at.insist("fs.writeTextFile", "write files")
+        self._at.require("fs.writeTextFile", "write files")
         await self._at.ask(_WRITE, path=self._at.path(path), content=content)
 
     async def _run(
@@ -177,7 +177,7 @@ class TurnAccess:
         wanted: float | None,
         running: RunningTool | None,
     ) -> CommandEnd:
-        self._at.insist("terminal", "run commands")
+        self._at.require("terminal", "run commands")
         limits = self._at.limits
         seconds = limits.command_timeout if wanted is None else min(wanted, limits.command_timeout)
         terminal_id = await self._create_terminal(

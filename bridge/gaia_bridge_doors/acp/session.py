@@ -171,7 +171,7 @@ class EditorSession:
             context.settings.agent.question_timeout,
         )
         self._workplace = Workplace(
-            session_id, folders[0], editor, self._questions.put, context.start, context.settings.acp
+            session_id, folders[0], editor, self._questions.send_request, context.start, context.settings.acp
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

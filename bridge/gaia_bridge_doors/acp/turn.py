@@ -157,15 +157,15 @@ class EditorTurn:
     async def _answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
         """Put a question to the person; a question of a call waits until the call is shown."""
         if running is not None:
-            await self._until_shown(running.call.id)
+            await self._wait_until_shown(running.call.id)
         return await self._questions.answer(method, params, running)
 
-    async def _until_shown(self, call_id: str) -> None:
+    async def _wait_until_shown(self, call_id: str) -> None:
         while call_id not in self._shown:
             await self._call_shown.wait()
 
     async def _show_terminal(self, call_id: str, terminal_id: str) -> None:
-        await self._until_shown(call_id)
+        await self._wait_until_shown(call_id)
         shown = self._terminals.setdefault(call_id, [])
         shown.append(updates.terminal(terminal_id))
         await self._notify(updates.call_running(call_id, *shown))

@@ -142,19 +142,19 @@ class Loan:
         self._endpoint = endpoint
         self._request = request
         self._loop = LoopHandle()
-        self._over = False
+        self._is_over = False
         self._calls: set[anyio.CancelScope] = set()
         self.tools = tuple(LentTool(tool.definition, _Caller(self, tool)) for tool in tools)
 
     def end(self) -> None:
         """Take the tools back. Running calls are cancelled."""
-        self._over = True
+        self._is_over = True
         for call in list(self._calls):
             call.cancel()
 
     async def call(self, tool: _OfferedTool, arguments: JSON) -> JSON:
         """Call a tool, from any event loop. Raises only if it is cancelled."""
-        if not self._over:
+        if not self._is_over:
             with suppress(RuntimeError):  # the bridge itself ended
                 return await self._loop.wait(partial(self._perform, tool, arguments))
         return error_result(f"tool '{tool.public_name}' was lent for a turn that is over")
@@ -165,7 +165,7 @@ class Loan:
         request = self._request(tool.public_name, arguments)
         result: JSON | None = None
         with anyio.CancelScope() as call, self._line.log_call(tool.public_name, tool.source.name, arguments) as called:
-            if self._over:
+            if self._is_over:
                 call.cancel()
             self._calls.add(call)
             try:

@@ -80,7 +80,7 @@ class Turn:
         self._outcome: Outcome | None = None
         self._failure: ChatError | None = None
         self._job: Job | None = None
-        self._ended = False
+        self._has_ended = False
         seconds = limits.turn_timeout
         message = f"The agent did not finish its answer within {seconds:g} seconds."
         late = ChatError(504, message, "deadline_exceeded", headers=NEVER_AGAIN)
@@ -152,9 +152,9 @@ class Turn:
         Args:
             error: The error for the caller that waits for a piece.
         """
-        if self._ended:
+        if self._has_ended:
             return
-        self._ended = True
+        self._has_ended = True
         self._failure = error
         self._deadline()
         if self._job is not None:

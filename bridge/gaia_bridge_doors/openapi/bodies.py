@@ -67,7 +67,7 @@ class Body(Struct, frozen=True):
     media: str
     kind: Kind
     required: bool
-    merged: bool
+    is_merged: bool
     """Whether the body's properties are arguments of the tool themselves."""
     argument: str = "body"
     """The argument that holds the body if it is not merged."""
@@ -93,10 +93,10 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     media, kind, details = _chosen(document, content, schemas)
     required = described.get("required") is True
     if kind == "bytes":
-        return Body(media, kind, required, merged=False), dict(_BASE64)
+        return Body(media, kind, required, is_merged=False), dict(_BASE64)
     schema = schemas.opened(details.get("schema", {} if kind == "json" else {"type": "string"}))
     if kind == "text":
-        return Body(media, kind, required, merged=False), {"type": "string"}
+        return Body(media, kind, required, is_merged=False), {"type": "string"}
     if kind == "json":
         sent = media if "*" not in media else "application/json"
         return Body(sent, kind, required, _can_be_merged(schema, required)), schema
@@ -190,12 +190,12 @@ class _Form:
         fields: JSON = {}
         names: list[Any] = []
         for part in [{key: value for key, value in schema.items() if key != "allOf"}, *parts]:
-            self._spend(1)
+            self._count_parts(1)
             inner = self.merge_parts(self._schemas.followed(part), depth + 1)
             further, needed = inner.get("properties", {}), inner.get("required", [])
             if not inner.keys() <= _OF_OBJECTS or not is_object(further) or not is_array(needed):
                 return schema
-            self._spend(len(further) + len(needed))
+            self._count_parts(len(further) + len(needed))
             for name, field_schema in further.items():
                 fields.setdefault(name, field_schema)
             names += needed
@@ -204,7 +204,7 @@ class _Form:
 
     def is_file(self, schema: object, depth: int = 0) -> bool:
         """Return whether a field is a file, or a list of files."""
-        self._spend(1)
+        self._count_parts(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
         schema = self._schemas.followed(schema)
@@ -217,14 +217,14 @@ class _Form:
 
     def is_list(self, schema: object, depth: int = 0) -> bool:
         """Return whether a field is a list, or may be one: a list that may be missing is described with `anyOf`."""
-        self._spend(1)
+        self._count_parts(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
         schema = self._schemas.followed(schema)
         parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
         return is_object(schema.get("items")) or any(self.is_list(part, depth + 1) for part in parts)
 
-    def _spend(self, steps: int) -> None:
+    def _count_parts(self, steps: int) -> None:
         """Count parts, and refuse too many: parts that refer to each other have no end."""
         self._left -= steps
         if self._left < 0:

@@ -34,7 +34,7 @@ class Document(Struct, frozen=True):
     """An OpenAPI document."""
 
     content: JSON
-    early: bool
+    is_early: bool
     """Whether the document is of version 3.0, whose schemas are not quite JSON Schema."""
 
     def resolved(self, part: object) -> JSON:

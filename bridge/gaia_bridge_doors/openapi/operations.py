@@ -278,9 +278,9 @@ class _OperationReader:
             return None
         request_body = self._document.resolved(described)
         body, schema = body_of(self._document, request_body, self._schemas)
-        names = [_argument_name(name) for name in schema.get("properties", {})] if body.merged else []
+        names = [_argument_name(name) for name in schema.get("properties", {})] if body.is_merged else []
         clash = not self._properties.keys().isdisjoint(names)
-        if body.merged and not clash and names == list(schema["properties"]):
+        if body.is_merged and not clash and names == list(schema["properties"]):
             self._properties |= schema["properties"]
             self._required += [name for name in schema.get("required", ()) if name in schema["properties"]]
             self._is_closed = schema.get("additionalProperties") is False
@@ -291,7 +291,7 @@ class _OperationReader:
         self._properties[argument] = schema
         if request_body.get("required") is True:
             self._required.append(argument)
-        return replace(body, argument=argument, merged=False)
+        return replace(body, argument=argument, is_merged=False)
 
 
 def _argument_name(name: str) -> str:
@@ -314,7 +314,7 @@ def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:
         operation: Its operation.
         arguments: The arguments of the tool.
     """
-    if not body.merged:
+    if not body.is_merged:
         return arguments.get(body.argument)
     others = {parameter.argument for parameter in operation.parameters}
     fields = {name: value for name, value in arguments.items() if name not in others}

@@ -283,7 +283,7 @@ class SchemaReader:
 
     def _referring(self, target: _SchemaTarget, schema: JSON, depth: int) -> JSON:
         referred = self._document.target(target.reference)
-        if target.is_base and not (is_object(referred) and self._differs_as_base(target.reference, referred)):
+        if target.is_base and not (is_object(referred) and self._is_different_as_base(target.reference, referred)):
             target = _SchemaTarget(target.reference)
         name = self._names.get(target)
         if name is None:
@@ -291,7 +291,7 @@ class SchemaReader:
             self._targets[name] = target
         self._referenced.add(target)
         reference: JSON = {"$ref": f"#/$defs/{name}"}
-        if self._document.early:  # in 3.0, keywords beside a reference are ignored
+        if self._document.is_early:  # in 3.0, keywords beside a reference are ignored
             return reference
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "nullable")}
         return {**self._translated(beside, depth + 1), **reference} if beside else reference
@@ -307,7 +307,7 @@ class SchemaReader:
             return {name: self._translated(item, depth + 1) for name, item in value.items()}
         return value
 
-    def _differs_as_base(self, reference: str, schema: JSON) -> bool:
+    def _is_different_as_base(self, reference: str, schema: JSON) -> bool:
         return schema.get("additionalProperties") is False or self._inheritance.has_kinds(reference, schema)
 
     def _is_definition_at(self, depth: int) -> bool:
@@ -375,10 +375,10 @@ def _replace_old_keywords(schema: JSON) -> None:
 
 def _is_nullable(schema: JSON) -> bool:
     """Return whether null is allowed, by a schema itself or by one of its parts (`allOf`)."""
-    return _says_null(schema) or any(map(_says_null, items_of(schema, "allOf")))
+    return _has_null(schema) or any(map(_has_null, items_of(schema, "allOf")))
 
 
-def _says_null(schema: JSON) -> bool:
+def _has_null(schema: JSON) -> bool:
     kinds, values = schema.get("type"), schema.get("enum")
     # Generators of 3.1 still use the word of 3.0.
     return (

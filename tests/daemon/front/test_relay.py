@@ -557,7 +557,7 @@ def test_a_client_that_is_gone_needs_no_other_bridge(piped: Window) -> None:
     piped.says(line(id=2, method="tools/call", params={}))
     first.hears()
     piped.hangs_up(piped.speaking)
-    eventually(lambda: piped.relay._input_ended)
+    eventually(lambda: piped.relay._has_input_ended)
     first.ends()
     assert json.loads(piped.hears())["error"]["code"] == LOST
     assert piped.ended() is None

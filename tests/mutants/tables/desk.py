@@ -47,7 +47,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("        if old[key] != value:\n", "        if True:\n"),
         ("            new_file=record.new_file or other.new_file,\n", "            new_file=record.new_file,\n"),
         (
-            "if record is not None and backup is not None and change.undone_by_backup:",
+            "if record is not None and backup is not None and change.is_undone_by_backup:",
             "if record is not None and backup is not None:",
         ),
     ),
