@@ -112,12 +112,12 @@ def connect(
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
+def ask(place: Place, request: str, **details: object) -> dict[str, Any] | None:
     """Ask a bridge for something other than to serve a client.
 
     Args:
         place: The place of the bridge.
-        what: `STATUS`, `STOP` or `DRAIN`.
+        request: `STATUS`, `STOP` or `DRAIN`.
         details: Further fields of the greeting.
 
     Returns:
@@ -131,7 +131,7 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
         return None
     with connection:
         try:
-            connection.sendall(format_greeting(do=what, **details))
+            connection.sendall(format_greeting(do=request, **details))
             return _read_greeting(connection, place, STATUS_BYTES)
         except OSError:
             return None

@@ -117,7 +117,7 @@ class Scope:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scope) and self.as_json() == other.as_json()
 
-    __hash__ = None  # type: ignore[assignment] # nobody keeps one in a set
+    __hash__ = None  # type: ignore[assignment] # no scope is kept in a set
 
 
 class Place:

@@ -102,7 +102,7 @@ class Kind(Struct, frozen=True):
         matter: The problem, in general.
         why: Why the problem matters.
         remedy: How to solve it, in general.
-        is_repairable: Whether `--fix` repairs such findings, where the files are ours.
+        is_repairable: Whether `--fix` repairs such findings in files of the bridge.
     """
 
     id: str

@@ -18,7 +18,7 @@ from gaia_bridge.config.expansion import as_text
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 FILLED_IN: Final = frozenset({"command", "args", "cwd", "url", "openapi", "proxy", "env", "headers", "oauth", "tools"})
-"""The keys of an entry of ours in whose texts references are filled in."""
+"""The keys of the bridge's entries in whose texts references are filled in."""
 
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _LOOKS_LIKE_ONE: Final = re.compile(r"\$\{[^}]*\}")
@@ -31,7 +31,7 @@ class Language(Struct, frozen=True):
     Args:
         pattern: A reference. The group that matches names its kind: `variable` or `bare` (with `default`), `input`,
             `file`, `home`, `separator`, `folder`, `base`; `editor` for a reference that only the program can fill in,
-            and `taken` for one that would be read from this machine as a reference of ours.
+            and `taken` for one that the bridge would read from this machine.
         empty: The keys in which a variable that is not set is an empty text.
     """
 
@@ -136,7 +136,7 @@ class Translator:
         """Return the entry with all of its texts translated.
 
         Args:
-            entry: An entry with the keys of ours.
+            entry: An entry with the keys of the bridge.
         """
         return {key: self._value(value, key) if key in FILLED_IN else value for key, value in entry.items()}
 
@@ -168,7 +168,7 @@ class Translator:
         return as_text(text)
 
     def _pieces(self, text: str, key: str) -> Iterator[tuple[bool, str]]:
-        """Yield the pieces of a text, and whether each is a reference of ours."""
+        """Yield the pieces of a text, and whether each is a reference of the bridge."""
         end = 0
         for match in self._language.pattern.finditer(text):
             yield False, text[end : match.start()]

@@ -1,4 +1,4 @@
-"""The one check of entries that somebody else wrote: a registry, a pasted text, a project's file."""
+"""Checks entries that other people wrote: of a registry, a pasted text, a project's file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-.*)?", re.
 
 
 def refused_text(text: str) -> str | None:
-    """Return the reason why a text must not come from somebody else; `None` if it may.
+    """Return why a text of another person must not be used; `None` if it may be.
 
     Args:
-        text: A name, an argument or a value that a stranger wrote.
+        text: A name, an argument or a value that another person wrote.
     """
     if "${" in text:
         return (
@@ -47,7 +47,7 @@ def refused_text(text: str) -> str | None:
 
 
 def refused_variable(name: str) -> str | None:
-    """Return the reason why a variable's value must not come from somebody else; `None` if it may.
+    """Return why another person must not set a variable; `None` if that is allowed.
 
     Args:
         name: The variable, which the program sees.
@@ -57,7 +57,7 @@ def refused_variable(name: str) -> str | None:
 
 
 def doubts(entry: JSON) -> list[str]:
-    """Return the points to check before an entry of somebody else is accepted: its program, and the data it gets.
+    """Return the points to check before an entry of another person is accepted: its program, and the data it gets.
 
     Args:
         entry: The entry, in our form.

@@ -27,7 +27,7 @@ _SECRET_NAME: Final = re.compile(
 """Names of values that are secrets."""
 
 _SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
-"""A text that nobody types and that names no file: letters and digits without a dot, a blank or a colon."""
+"""A text that looks random and names no file: letters and digits without a dot, a blank or a colon."""
 
 _DEFAULT: Final = re.compile(r"(\$\{(?:env:)?(\w+):-)([^}]+)\}")
 """A reference to a variable with a default: all before the default, the variable in it, and the default."""

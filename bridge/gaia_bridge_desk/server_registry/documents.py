@@ -1,4 +1,4 @@
-"""The answers of a registry's API (v0.1) about servers, with their `server.json`. Strangers write these; pure.
+"""The answers of a registry's API (v0.1) about servers, with their `server.json`. Nothing in them is trusted; pure.
 
 Unknown fields are left out, and so is `null`, which some registries write for missing values.
 """

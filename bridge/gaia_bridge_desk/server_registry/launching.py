@@ -30,7 +30,7 @@ Kept = Callable[[Asked, str], str]
 
 
 class UnsafeError(ValueError):
-    """An entry of a stranger that must not be used; the text says why."""
+    """A registry's entry that must not be used; the text says why."""
 
 
 class _Word(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Plan(Struct, frozen=True):
 
         Raises:
             AnswersError: The values contradict each other, or the address is invalid with them.
-            UnsafeError: A value of the stranger must not be used.
+            UnsafeError: A value of the author must not be used.
         """
         self._check(answers)
         named = {name: value for name, slot in self.named for value in slot.values(answers, kept)}
@@ -139,7 +139,7 @@ class Plan(Struct, frozen=True):
         return words
 
     def _check(self, answers: Answers) -> None:
-        """Check the texts of the stranger, with a letter in the place of each value of the user.
+        """Check the texts of the author, with a letter in the place of each value of the user.
 
         Raises:
             UnsafeError: A text must not be used.

@@ -122,12 +122,12 @@ def package_word(package: Package, runner: Runner) -> str:
 
 
 def runtime_problem(package: Package, runner: Runner, words: list[str]) -> str:
-    """Return why a stranger's options must not be passed to a program; empty if they may.
+    """Return why an author's options must not be passed to a program; empty if they may.
 
     Args:
         package: The package.
         runner: The program.
-        words: The stranger's words before the package.
+        words: The author's words before the package.
     """
     if runner.allowed is None:
         return ""
@@ -245,7 +245,7 @@ def chosen(ways: list[Way], kind: str | None) -> Way | None:
 
 
 def url_problem(url: str) -> str:
-    """Return why a stranger's address must not be used; empty if it may.
+    """Return why an author's address must not be used; empty if it may.
 
     Args:
         url: The address, with all its variables filled in.

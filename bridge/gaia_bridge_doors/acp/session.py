@@ -1,4 +1,4 @@
-"""One conversation of an editor with an agent: its folder, its servers as entries of ours, its commands, its turns."""
+"""One conversation of an editor with an agent: its folder, its servers as bridge entries, its commands, its turns."""
 
 from __future__ import annotations
 
