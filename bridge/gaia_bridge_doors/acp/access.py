@@ -30,13 +30,13 @@ _RELEASE: Final = CLIENT_METHODS["terminal_release"]
 T = TypeVar("T")
 
 
-class _RequestSender(Protocol):
+class _EditorRequest(Protocol):
     async def __call__(self, method: str, params: JSON, patience: float | None = None) -> JSON:
         """Send the editor a request, and return its result, or raise `AnswerError`."""
         ...
 
 
-class _LoopRunner(Protocol):
+class _TurnRunner(Protocol):
     def __call__(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine on the event loop, until the turn is over."""
         ...
@@ -49,7 +49,7 @@ class Workplace(Struct, frozen=True):
     folder: Path
     declared: Mapping[str, Any]
     """The editor's capabilities, in wire shape."""
-    send_request: _RequestSender
+    send_request: _EditorRequest
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
     """Starts a coroutine that may outlive a turn, and ends with the editor."""
     limits: AcpLimits
@@ -100,7 +100,7 @@ class TurnAccess:
         show: Shows a terminal at a call, given the ids of both.
     """
 
-    def __init__(self, workplace: Workplace, do: _LoopRunner, show: Callable[[str, str], Awaitable[None]]) -> None:
+    def __init__(self, workplace: Workplace, do: _TurnRunner, show: Callable[[str, str], Awaitable[None]]) -> None:
         self._at = workplace
         self._do = do
         self._show = show

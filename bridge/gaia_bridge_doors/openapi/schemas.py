@@ -141,7 +141,7 @@ class _SchemaTarget(Struct, frozen=True):
     """Whether others are built on it (`allOf`): then it is open, and stands for itself, not for its children too."""
 
 
-class _Translated(Struct, frozen=True):
+class _TranslatedSchema(Struct, frozen=True):
     """One schema, translated."""
 
     schema: JSON
@@ -163,7 +163,7 @@ class SchemaReader:
         self._inheritance = Inheritance(document)
         self._names: dict[_SchemaTarget, str] = {}
         self._targets: dict[str, _SchemaTarget] = {}
-        self._definitions: dict[_SchemaTarget, _Translated] = {}
+        self._definitions: dict[_SchemaTarget, _TranslatedSchema] = {}
         self._parts = 0
         self._referenced: set[_SchemaTarget] = set()
         self._is_definition = False
@@ -220,13 +220,13 @@ class SchemaReader:
                 raise OperationError(f"its schemas have more than {MAX_PARTS:,} parts")
         return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
 
-    def _definition(self, target: _SchemaTarget) -> _Translated:
+    def _definition(self, target: _SchemaTarget) -> _TranslatedSchema:
         definition = self._definitions.get(target)
         if definition is None:
             definition = self._definitions[target] = self._one(self._document.target(target.reference), target)
         return definition
 
-    def _one(self, schema: object, target: _SchemaTarget | None = None) -> _Translated:
+    def _one(self, schema: object, target: _SchemaTarget | None = None) -> _TranslatedSchema:
         self._parts, self._referenced = 0, set()
         self._is_definition = target is not None
         is_base = target is not None and target.is_base
@@ -235,7 +235,7 @@ class SchemaReader:
             translated = self._translated(own, 0, is_base=True) if is_base else self._any_kind(target.reference, schema)
         else:
             translated = self._translated(schema, 0, is_base=is_base)
-        return _Translated(translated, self._parts, frozenset(self._referenced))
+        return _TranslatedSchema(translated, self._parts, frozenset(self._referenced))
 
     def _translated(self, schema: object, depth: int, *, is_base: bool = False) -> JSON:
         self._parts += 1
