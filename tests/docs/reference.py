@@ -217,11 +217,13 @@ _KINDS: Final[Mapping[str, str]] = {
 def configuration() -> str:
     """The page of what an entry of `mcp_servers.json` may say."""
     text = "# Configuration\n\nAll keys of an entry in `mcp_servers.json`.\n\n"
-    text += "An entry has one of `command`, `url`, `agent` and `openapi`. Which file counts, what `${...}` is in\n"
+    *ways, last = (f"`{way}`" for way in KEYS_OF)
+    text += f"An entry has one of {', '.join(ways)} and {last}. Which file counts, what `${{...}}` is in\n"
     text += "values, and examples of all keys are in [the configuration file](../configuration-file.md);\n"
     text += "approvals of a project's own file are in [trust and safety](../trust.md#servers-of-a-project).\n\n"
-    for way, (title, struct) in _WAYS.items():
-        text += f"## {title}: `{way}`\n\n{_keys(sorted(KEYS_OF[way], key=lambda key: (key != way, key)), struct)}\n"
+    for way, keys in KEYS_OF.items():
+        title, struct = _WAYS[way]
+        text += f"## {title}: `{way}`\n\n{_keys(sorted(keys, key=lambda key: (key != way, key)), struct)}\n"
     text += f"## Any server\n\n{_keys(sorted(OPTION_KEYS), ServerOptions)}\n"
     text += f"## `oauth`\n\n{_keys(sorted(OAUTH_KEYS), OAuthOptions)}\n"
     text += f"## `tools`\n\nKeys of a tool:\n\n{_keys(sorted(TOOL_KEYS), ToolTransform)}\n"

@@ -34,7 +34,7 @@ def lines() -> Iterator[str]:
 
 
 def row(kind: Kind) -> str:
-    mended = "; `--fix` does it" if kind.mended else ""
+    mended = "; `--fix` does it" if kind.is_repairable else ""
     remedy = "" if kind.remedy == NOTHING else f"{kind.remedy}{mended}"
     cells = (f"`{kind.id}`", kind.level.value, kind.matter, kind.why, remedy)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("  |", " |")

@@ -13,21 +13,11 @@ from gaia_bridge.bridge.discovery.classes import missing_methods
 from gaia_bridge.config import EntryError, current_folder, entry_of, parse_entry
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.model import (
-    AgentOffer,
-    AgentServerSpec,
-    HttpServerSpec,
-    OpenApiServerSpec,
-    ServerSpec,
-    StdioServerSpec,
-)
+from gaia_bridge.model import AgentOffer, ServerSpec
 from gaia_bridge.protocol.names import clean_name
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.sources.functions.marks import is_marked
 from gaia_bridge.text.json_types import JSON, is_object
-
-SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
-"""The kinds of `ServerSpec`, for `isinstance`."""
 
 Servers = Mapping[str, "ServerSpec | Mapping[str, Any] | str | Sequence[str]"] | Sequence[ServerSpec]
 """Servers by name: an entry as in `mcp_servers.json`, a URL, a command; or specs, which have their name."""
@@ -71,7 +61,7 @@ def server_specs(servers: Servers) -> list[ServerSpec]:
         return [_named(name, value) for name, value in cast("Mapping[str, Any]", servers).items()]
     specs = list(servers)
     for spec in cast("list[object]", specs):
-        if not isinstance(spec, SPECS):
+        if not isinstance(spec, ServerSpec):
             raise TypeError(f"expected a ServerSpec, or a mapping of names to entries, got {spec!r}")
     return specs
 
@@ -147,7 +137,7 @@ def _refuse_unknown_hooks(kind: type[Middleware]) -> None:
 
 
 def _named(name: str, value: Any) -> ServerSpec:
-    if isinstance(value, SPECS):
+    if isinstance(value, ServerSpec):
         if value.name != name:
             raise ConfigError(name, f"its entry is called {value.name!r}", "give both the same name")
         return value

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent, agent_named
 from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport
-from gaia_bridge.bridge.contents import SPECS, agent_of, instead_of
+from gaia_bridge.bridge.contents import agent_of, instead_of
 from gaia_bridge.bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
@@ -90,7 +90,7 @@ class SourceMaker:
         """
         if isinstance(target, Composition):
             return composed(self.source(target.target, name or target.name, offer), target.steps)
-        if isinstance(target, SPECS):
+        if isinstance(target, ServerSpec):
             return self.upstream(target if name is None else replace(target, name=name))
         return self._agent(target, name, offer)
 

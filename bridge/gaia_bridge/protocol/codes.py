@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from gaia_bridge.errors import INTERNAL_ERROR as INTERNAL_ERROR
+from gaia_bridge.errors import INVALID_PARAMS as INVALID_PARAMS
+from gaia_bridge.errors import INVALID_REQUEST as INVALID_REQUEST
+from gaia_bridge.errors import MISSING_CLIENT_CAPABILITY as MISSING_CLIENT_CAPABILITY
+
 PARSE_ERROR: Final = -32700
 """JSON-RPC 2.0, section 5.1: the message is not valid JSON."""
-INVALID_REQUEST: Final = -32600
-"""JSON-RPC 2.0, section 5.1: the request is not valid, or not allowed in the current state."""
 METHOD_NOT_FOUND: Final = -32601
 """JSON-RPC 2.0, section 5.1: the method does not exist."""
-INVALID_PARAMS: Final = -32602
-"""JSON-RPC 2.0, section 5.1. Also the code of an unknown tool, prompt or (since 2026-07-28) resource."""
-INTERNAL_ERROR: Final = -32603
-"""JSON-RPC 2.0, section 5.1: the request was right, but it could not be served."""
 LEGACY_RESOURCE_NOT_FOUND: Final = -32002
 """MCP 2025-11-25, server/resources: the resource does not exist; 2026-07-28 uses -32602 instead (SEP-2164)."""
 HEADER_MISMATCH: Final = -32020
 """MCP 2026-07-28, basic, "Error codes": a header contradicts the body (SEP-2243)."""
-MISSING_CLIENT_CAPABILITY: Final = -32021
-"""MCP 2026-07-28, basic, "Error codes": the request needs a capability that the client did not declare."""
 UNSUPPORTED_REVISION: Final = -32022
 """MCP 2026-07-28, basic, "Error codes": the server does not support the revision of the request."""
 URL_ELICITATION_REQUIRED: Final = -32042

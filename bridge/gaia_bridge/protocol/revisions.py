@@ -1,7 +1,7 @@
 """The revisions of MCP, in two eras: the handshake era begins with `initialize`, the modern era has no handshake.
 
 To add a revision, add an entry to `DRAFTS`, and later to `PUBLISHED`. All other code uses the messages of 2026-07-28;
-for a revision whose messages differ, write a module with a subclass of `Revision` that translates them.
+for a revision whose messages differ, write a subclass of `Revision` here that translates them.
 """
 
 from __future__ import annotations

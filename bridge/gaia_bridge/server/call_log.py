@@ -11,6 +11,7 @@ from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import NAMED
+from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.text.json_types import JSON, is_object
@@ -107,7 +108,8 @@ def request_span(call: Call) -> Generator[Callable[[object], None]]:
 def _attributes(call: Call, target: str) -> dict[str, Any]:
     attributes: dict[str, Any] = {
         "mcp.method.name": call.method,
-        "mcp.protocol.version": call.connection.revision,
+        # A stream of the modern era can carry requests of several revisions; each names its own.
+        "mcp.protocol.version": str(call.meta.get(PROTOCOL_VERSION_KEY) or call.connection.revision),
         "jsonrpc.request.id": str(call.id),
     }
     if call.method == "tools/call":

@@ -24,7 +24,7 @@ from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from gaia_bridge_daemon.front.greeting import (
     DRAIN,
     GREETING,
@@ -37,8 +37,8 @@ from gaia_bridge_daemon.front.greeting import (
     STATUS_BYTES,
     STOP,
     GreetingError,
+    format_greeting,
     read_greeting,
-    written,
 )
 from gaia_bridge_daemon.front.launching import FOR_EVER
 from gaia_bridge_daemon.front.place import Scope
@@ -81,7 +81,7 @@ class Fronts:
         dispatcher: Callable[[str | None], Dispatcher],
         names: Callable[[], list[str]],
         settings: Settings,
-        usage: Usage,
+        usage: UserCounter,
         on_stop: Callable[[], None],
         on_drain: Callable[[], None],
         report: Callable[[], JSON],
@@ -123,25 +123,25 @@ class Fronts:
         They are disconnected at once, because their clients need nothing from the bridge's shutdown.
         """
         self._is_leaving = True
-        self._say(do=REST)
+        self._send_all(do=REST)
         for front in self._fronts:
             front.writer.close()
 
     def move(self) -> None:
         """Send all fronts to the bridge that replaces this one; each goes as soon as nothing is open."""
         self._is_leaving = True
-        self._say(do=MOVE)
+        self._send_all(do=MOVE)
 
-    async def none_left(self) -> None:
+    async def wait_until_none_left(self) -> None:
         """Wait until no front is served."""
         while self._fronts:
             self._one_left.clear()
             await self._one_left.wait()
 
-    def _say(self, **news: object) -> None:
+    def _send_all(self, **fields: object) -> None:
         for front in self._fronts:
             with suppress(OSError, RuntimeError):
-                front.writer.write(written(**news))
+                front.writer.write(format_greeting(**fields))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a program that has connected."""
@@ -155,52 +155,52 @@ class Fronts:
             if not line:  # a check whether the bridge listens
                 return
             greeting = read_greeting(line[:LINE_BYTES])
-            await self._greeted(greeting, reader, writer)
+            await self._handle_greeting(greeting, reader, writer)
         except GreetingError as error:
             logger.info("no front: %s", one_line(str(error)))
-            writer.write(written(error=f"expected the greeting of a front: {error}"))
+            writer.write(format_greeting(error=f"expected the greeting of a front: {error}"))
         except (
             OSError,
             ValueError,
         ) as error:  # ValueError: a line beyond the limit
-            logger.debug("a front said nothing that could be read: %r", error)
+            logger.debug("a front sent nothing that could be read: %r", error)
         finally:
             with suppress(OSError):
                 await writer.drain()
             writer.close()
 
-    async def _greeted(
+    async def _handle_greeting(
         self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        what = greeting.get("do")
-        if what == STATUS:
+        request = greeting.get("do")
+        if request == STATUS:
             writer.write(self._status())
-        elif what == KEEP:
+        elif request == KEEP:
             seconds = greeting.get("keep")
             if isinstance(seconds, int | float):
-                self._usage.stay(None if seconds < 0 else seconds)
-                self._say(do=KEEP, keep=seconds)
+                self._usage.set_keep(None if seconds < 0 else seconds)
+                self._send_all(do=KEEP, keep=seconds)
             writer.write(self._introduction())
-        elif what in (STOP, DRAIN):
+        elif request in (STOP, DRAIN):
             # Answer first: the call below may end this very task.
             writer.write(self._introduction())
-            if greeting.get("pid") in (None, os.getpid()):  # else the bridge before this one was meant
-                (self._on_stop if what == STOP else self._on_drain)()
-        elif what == SERVE and self._is_leaving:
+            if greeting.get("pid") in (None, os.getpid()):  # else the request was for the bridge before this one
+                (self._on_stop if request == STOP else self._on_drain)()
+        elif request == SERVE and self._is_leaving:
             pass  # the front connects again, to the next bridge
-        elif what == SERVE:
+        elif request == SERVE:
             await self._serve_client(greeting, reader, writer)
         else:
-            wanted = one_line(repr(what), 40)
-            known = ", ".join((SERVE, STATUS, KEEP, STOP, DRAIN))
-            writer.write(written(error=f"it is asked for {wanted}; expected one of: {known}"))
+            wanted = one_line(repr(request), 40)
+            expected = ", ".join((SERVE, STATUS, KEEP, STOP, DRAIN))
+            writer.write(format_greeting(error=f"it is asked for {wanted}; expected one of: {expected}"))
 
     async def _serve_client(
         self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         refusal = self._refusal(greeting)
         if refusal is not None:
-            writer.write(written(error=refusal))
+            writer.write(format_greeting(error=refusal))
             return
         source = str(greeting.get("source") or "")
         asked = greeting.get("asked")
@@ -224,7 +224,7 @@ class Fronts:
         writer.write(self._introduction())
         self._fronts.add(front)
         try:
-            with self._usage.one_more():
+            with self._usage.count_one():
                 await self._read(reader, client)
         except ConnectionError:
             pass
@@ -251,23 +251,23 @@ class Fronts:
         try:
             self._dispatcher(source or None)
         except PublishError:
-            known = ", ".join(self._names()) or "nothing at all"
-            return f"{one_line(repr(source), 80)} is not published; expected one of: {known}"
+            published = ", ".join(self._names()) or "nothing at all"
+            return f"{one_line(repr(source), 80)} is not published; expected one of: {published}"
         return None
 
     def _introduction(self) -> bytes:
         keep = self._usage.keep
-        return written(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
+        return format_greeting(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
 
     def _status(self) -> bytes:
         report: Any = self._report()
-        line = self._as_status(report)
+        line = self._status_line(report)
         if len(line) > STATUS_BYTES:  # one server may have thousands of tools that are left out: the log names each
-            sources = [{key: told for key, told in source.items() if key != "leftOut"} for source in report["sources"]]
-            line = self._as_status({**report, "sources": sources, "leftOut": [], "tools": {}})
+            sources = [{key: item[key] for key in item if key != "leftOut"} for item in report["sources"]]
+            line = self._status_line({**report, "sources": sources, "leftOut": [], "tools": {}})
         return line
 
-    def _as_status(self, report: object) -> bytes:
+    def _status_line(self, report: object) -> bytes:
         fronts = [
             {
                 "pid": front.pid,
@@ -278,7 +278,7 @@ class Fronts:
             }
             for front in sorted(self._fronts, key=lambda front: front.since)
         ]
-        return written(
+        return format_greeting(
             pid=os.getpid(),
             since=self._began,
             keep=self._usage.keep,

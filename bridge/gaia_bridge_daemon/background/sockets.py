@@ -80,11 +80,11 @@ def remove_left(place: Place, patience: float = 0) -> bool:
             if (running := connected(place)) is not None:
                 running.close()
                 return False
-            found = [path for path in files_of(place) if path != place.lock]
-            for path in (*found, place.lock):  # the lock last: until then, other programs wait for it
+            paths = [path for path in files_of(place) if path != place.lock]
+            for path in (*paths, place.lock):  # the lock last: until then, other programs wait for it
                 with suppress(FileNotFoundError):
                     os.unlink(path)
-            return bool(found)
+            return bool(paths)
     except (OSError, BridgeDownError):  # another program is busy there
         return False
 
@@ -95,12 +95,12 @@ def places_left(folder: str) -> list[Place]:
     Args:
         folder: The folder of the sockets.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for name in os.listdir(folder):
         ending = next((ending for ending in _ENDINGS if name.endswith(ending)), None)
         if ending is not None:
-            found.add(name.removesuffix(ending))
-    return [Place(folder, name) for name in sorted(found)]
+            names.add(name.removesuffix(ending))
+    return [Place(folder, name) for name in sorted(names)]
 
 
 def remove_old(folder: str, seconds: float) -> None:
@@ -132,5 +132,5 @@ def is_old(place: Place, seconds: float) -> bool:
 
 def files_of(place: Place) -> list[str]:
     """Return the existing files of a place."""
-    known = (place.front, place.http, place.log, f"{place.log}.1", place.lock)
-    return [path for path in known if os.path.lexists(path)]
+    paths = (place.front, place.http, place.log, f"{place.log}.1", place.lock)
+    return [path for path in paths if os.path.lexists(path)]

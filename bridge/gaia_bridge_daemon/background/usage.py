@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Usage:
-    """Counts users. Make it on the event loop.
+class UserCounter:
+    """Counts the users of a bridge. Create it on the event loop.
 
     Args:
         keep: Seconds without a user after which `on_unused` is called; `None` never does.
@@ -36,7 +36,7 @@ class Usage:
         """Seconds that the bridge stays without a user; `None` for ever."""
         return self._keep
 
-    def stay(self, keep: float | None) -> None:
+    def set_keep(self, keep: float | None) -> None:
         """Change the time that the bridge stays without a user.
 
         Args:
@@ -48,7 +48,7 @@ class Usage:
         self._wait()
 
     @contextmanager
-    def one_more(self) -> Generator[None]:
+    def count_one(self) -> Generator[None]:
         """Count one more user while the context lasts."""
         self._users += 1
         self._empty.clear()
@@ -61,18 +61,18 @@ class Usage:
             self._users -= 1
             self._wait()
 
-    def of(self, app: ASGIApp) -> ASGIApp:
-        """Return an application whose requests count as users while they last; an event stream, while it is open."""
+    def counted(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that counts each of its requests as a user; an event stream counts while it is open."""
 
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        async def counting_app(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 return await app(scope, receive, send)
-            with self.one_more():
+            with self.count_one():
                 await app(scope, receive, send)
 
-        return counted
+        return counting_app
 
-    async def none_left(self) -> None:
+    async def wait_until_none_left(self) -> None:
         """Wait until there is no user."""
         await self._empty.wait()
 

@@ -64,14 +64,14 @@ _NOTICE = re.compile(rb'\{"jsonrpc":"2\.0","method":"notifications/(?!cancelled"
 """A notification that changes nothing in this state."""
 
 
-class Conversation:
-    """The conversation of one client."""
+class ConversationState:
+    """The state of the conversation of one client."""
 
     def __init__(self) -> None:
         self._open: dict[int | str, tuple[str, bytes]] = {}
         """Requests of the client that are not answered: their methods, and their lines, if they may be made again."""
         self._handshake: dict[str, Any] | None = None
-        self._told: dict[str, Any] = {}
+        self._capabilities: dict[str, Any] = {}
         """The capabilities that the client got in its handshake."""
         self._initialized: bytes | None = None
         self._level: dict[str, Any] | None = None
@@ -82,7 +82,8 @@ class Conversation:
         """The notifications that were confirmed to the client, by the ids of these requests."""
         self._repeated: set[int | str] = set()
         """Requests that a bridge before confirmed, and this one has not confirmed yet."""
-        self._asked: set[int] = set()
+        self._questions: set[int] = set()
+        """The ids of the requests of the bridge that the client has not answered."""
         self._waited_for: dict[str, None] = {}
         """Request states and ids of tasks with which the client may come back, the oldest first."""
         self._ours: set[str] = set()
@@ -97,46 +98,46 @@ class Conversation:
     @property
     def is_open(self) -> bool:
         """Whether the client waits for an answer, or the bridge for one of the client."""
-        return bool(self._open or self._asked)
+        return bool(self._open or self._questions)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether another bridge could take over now without any loss."""
+        """Whether another bridge could take over now without loss."""
         return not (self.is_open or self._waited_for)
 
     # The lines of both sides.
 
-    def from_client(self, line: bytes) -> None:
-        """Process a line of the client."""
+    def read_client_line(self, line: bytes) -> None:
+        """Read a line of the client."""
         for message, own in _messages(line):
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
                 if _is_identifier(identifier):
-                    self._asked.discard(identifier)
+                    self._questions.discard(identifier)
             elif "id" not in message:
-                self._noticed(method, _params_of(message), own)
+                self._record_notification(method, _params_of(message), own)
             elif _is_identifier(identifier):
-                self._requested(identifier, method, _params_of(message), own)
+                self._record_request(identifier, method, _params_of(message), own)
 
-    def from_bridge(self, line: bytes) -> bool:
-        """Process a line of the bridge.
+    def read_bridge_line(self, line: bytes) -> bool:
+        """Read a line of the bridge.
 
         Returns:
             Whether the line is for the client.
         """
-        if (found := _ANSWER.match(line)) is not None:
+        if (answer := _ANSWER.match(line)) is not None:
             try:
-                return self._answered(json.loads(found[1]), line)
+                return self._record_answer(json.loads(answer[1]), line)
             except ValueError:  # no client of ours has such an id
                 return True
         if _NOTICE.match(line) is not None:
             return True
-        told = [self._said(message, own) for message, own in _messages(line)]
-        return all(told)
+        are_for_client = [self._read_bridge_message(message, own) for message, own in _messages(line)]
+        return all(are_for_client)
 
     # The loss of a bridge, and its consequences.
 
-    def unsent(self, lines: bytes) -> None:
+    def mark_unsent(self, lines: bytes) -> None:
         """Mark requests that the bridge has not received: they can be sent again, whatever they are.
 
         Args:
@@ -148,8 +149,8 @@ class Conversation:
                 if isinstance(method, str) and _is_identifier(identifier) and identifier in self._open:
                     self._open[identifier] = (method, own)
 
-    def lost(self, why: str) -> Iterator[bytes]:
-        """Yield messages to the client after a loss: errors for requests in progress, and cancelled bridge requests.
+    def report_loss(self, why: str) -> Iterator[bytes]:
+        """Yield messages to the client after a loss: errors for open requests, and cancellations of the bridge's own.
 
         Args:
             why: The reason, as a sentence.
@@ -158,12 +159,12 @@ class Conversation:
             if not line:
                 del self._open[identifier]
                 yield _error(identifier, f"{method}: {why}")
-        yield from self._taken_back(why)
+        yield from self._cancel_questions(why)
         self._ours.clear()
         self._waited_for.clear()
 
-    def refused(self, why: str) -> Iterator[bytes]:
-        """Yield errors to the client if there is no bridge just now. Its confirmed subscriptions wait for the next one.
+    def report_refusal(self, why: str) -> Iterator[bytes]:
+        """Yield errors to the client while no bridge can be started. Confirmed subscriptions wait for the next bridge.
 
         Args:
             why: The reason, as a sentence.
@@ -175,8 +176,8 @@ class Conversation:
         for identifier in new:
             self._forget_listening(identifier)
 
-    def ended(self, why: str) -> Iterator[bytes]:
-        """Yield errors to the client if there will be no other bridge.
+    def report_end(self, why: str) -> Iterator[bytes]:
+        """Yield errors to the client when there will be no other bridge.
 
         Args:
             why: The reason, as a sentence.
@@ -187,7 +188,7 @@ class Conversation:
             kept.clear()
 
     def replay(self) -> Iterator[bytes]:
-        """Yield the first messages for the next bridge."""
+        """Yield the messages that bring the next bridge to the state of the last one."""
         if self._handshake is not None:
             yield self._request("initialize", self._handshake)
             if self._initialized is not None:
@@ -203,10 +204,10 @@ class Conversation:
             if method == "initialize" and self._initialized is not None:  # sent early, before the answer
                 yield self._initialized
 
-    def resumed(self) -> Iterator[bytes]:
+    def report_changes(self) -> Iterator[bytes]:
         """Yield notifications for the client after the replay: all lists and resources may have changed."""
         for kind in _LISTS:
-            if _object(self._told.get(kind)).get("listChanged"):
+            if _object(self._capabilities.get(kind)).get("listChanged"):
                 yield _notification(f"notifications/{kind}/list_changed")
         for uri in self._subscribed:
             yield _notification("notifications/resources/updated", {"uri": uri})
@@ -218,7 +219,7 @@ class Conversation:
             for uri in promised.get("resourceSubscriptions") or ():
                 yield _notification("notifications/resources/updated", {"uri": uri, **meta})
 
-    def _requested(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
+    def _record_request(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == _LISTEN:
             self._forget_listening(identifier)  # an older request of the same id has ended
             self._listens[identifier] = line
@@ -227,14 +228,14 @@ class Conversation:
             for key in ("requestState", *(["taskId"] if method in _LAST_OF_TASKS else ())):
                 self._waited_for.pop(str(params.get(key)), None)
 
-    def _noticed(self, method: str, params: dict[str, Any], line: bytes) -> None:
+    def _record_notification(self, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == "notifications/initialized":
             self._initialized = line
         elif method == "notifications/cancelled" and _is_identifier(identifier := params.get("requestId")):
             self._open.pop(identifier, None)
             self._forget_listening(identifier)
 
-    def _answered(self, identifier: int | str, line: bytes) -> bool:
+    def _record_answer(self, identifier: int | str, line: bytes) -> bool:
         if identifier in self._ours:
             self._ours.discard(str(identifier))
             return False
@@ -244,16 +245,16 @@ class Conversation:
         if method in _REMEMBERED:
             result = _object(json.loads(line)).get("result")
             if isinstance(result, dict):
-                self._granted(method, _params_of(json.loads(request)), _object(result))
+                self._record_grant(method, _params_of(json.loads(request)), _object(result))
         elif _ASKS in line or _TASK in line:
-            self._comes_back(_object(_object(json.loads(line)).get("result")))
+            self._record_return(_object(_object(json.loads(line)).get("result")))
         return True
 
-    def _granted(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
+    def _record_grant(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
         uri = str(params.get("uri"))
         if method == "initialize":
             self._handshake = params
-            self._told = _object(result.get("capabilities"))
+            self._capabilities = _object(result.get("capabilities"))
         elif method == "logging/setLevel":
             self._level = params
         elif method == "resources/subscribe":
@@ -261,7 +262,7 @@ class Conversation:
         else:
             self._subscribed.pop(uri, None)
 
-    def _comes_back(self, result: dict[str, Any]) -> None:
+    def _record_return(self, result: dict[str, Any]) -> None:
         """Remember a question or task for which the client may come back to the same bridge; forget a finished task."""
         task = result if result.get("resultType") == "task" else _object(result.get("task"))
         key = result.get("requestState") if result.get("resultType") == "input_required" else task.get("taskId")
@@ -277,17 +278,17 @@ class Conversation:
         self._confirmed.pop(identifier, None)
         self._repeated.discard(identifier)
 
-    def _said(self, message: dict[str, Any], line: bytes) -> bool:
+    def _read_bridge_message(self, message: dict[str, Any], line: bytes) -> bool:
         method, identifier = message.get("method"), message.get("id")
         params = _params_of(message)
         if method is None:
-            return not _is_identifier(identifier) or self._answered(identifier, line)
+            return not _is_identifier(identifier) or self._record_answer(identifier, line)
         if isinstance(identifier, int):
-            self._asked.add(identifier)
+            self._questions.add(identifier)
             self.last_asked = max(self.last_asked, identifier)
         elif method == "notifications/cancelled":
             if isinstance(number := params.get("requestId"), int):
-                self._asked.discard(number)
+                self._questions.discard(number)
         elif method == _ACKNOWLEDGED:
             subscription = _object(params.get("_meta")).get(_SUBSCRIPTION)
             if _is_identifier(subscription) and subscription in self._listens:
@@ -297,10 +298,10 @@ class Conversation:
                 return is_news
         return True
 
-    def _taken_back(self, why: str) -> Iterator[bytes]:
-        for number in self._asked:
+    def _cancel_questions(self, why: str) -> Iterator[bytes]:
+        for number in self._questions:
             yield _notification("notifications/cancelled", {"requestId": number, "reason": why})
-        self._asked.clear()
+        self._questions.clear()
 
     def _request(self, method: str, params: dict[str, Any]) -> bytes:
         identifier = f"{self._name}-{len(self._ours)}"
@@ -311,12 +312,12 @@ class Conversation:
 def _messages(line: bytes) -> list[tuple[dict[str, Any], bytes]]:
     """Return the messages in a line, each with a line of its own: one, those of a batch, or none if it is not valid."""
     try:
-        found: Any = json.loads(line)
+        content: Any = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    if isinstance(found, dict):
-        return [(_object(found), line)]
-    batch = map(_object, found) if isinstance(found, list) else ()  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(content, dict):
+        return [(_object(content), line)]
+    batch = map(_object, content) if isinstance(content, list) else ()  # pyright: ignore[reportUnknownArgumentType]
     return [(message, json.dumps(message).encode()) for message in batch]
 
 

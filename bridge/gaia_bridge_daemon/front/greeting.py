@@ -35,7 +35,7 @@ class GreetingError(Exception):
     """A line that is no greeting."""
 
 
-def written(**fields: object) -> bytes:
+def format_greeting(**fields: object) -> bytes:
     """Format a greeting, with the version of this program, as a line."""
     return GREETING + b":" + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
 
@@ -47,9 +47,9 @@ def read_greeting(line: bytes) -> dict[str, Any]:
         GreetingError: The line is no greeting.
     """
     try:
-        found: dict[str, Any] = json.loads(line)[_KEY]
-        if isinstance(found["version"], str):
-            return found
+        fields: dict[str, Any] = json.loads(line)[_KEY]
+        if isinstance(fields["version"], str):
+            return fields
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
     raise GreetingError(f'{line[:60]!r} came; expected {{"{_KEY}": {{"version": ...}}}}')

@@ -18,9 +18,9 @@ from gaia_bridge_daemon.front.greeting import (
     SERVE,
     STATUS_BYTES,
     GreetingError,
+    format_greeting,
     is_newer,
     read_greeting,
-    written,
 )
 from gaia_bridge_daemon.front.place import ELSEWHERE
 
@@ -46,8 +46,8 @@ _LONGEST_PAUSE = 1.0
 _LOG_BYTES = 1_048_576
 """The longest log of a bridge, in bytes; if the log is longer when a bridge is started, it is renamed."""
 
-_TOLD = 2_000
-"""Bytes at the end of a log that are searched for the reason why a bridge ended."""
+_LOG_END = 2_000
+"""Bytes at the end of a log in which the reason why a bridge ended is looked up."""
 
 _FILES = 128
 """Open files that a bridge needs without many servers: if fewer are allowed, that limit is given as the reason."""
@@ -91,33 +91,33 @@ def connect(
     while True:
         connection = connected(place) or start(place, scope, keep, until)
         try:
-            connection.sendall(written(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
-            told = _greeting(connection, place)
-            if not is_newer(__version__, told["version"]):  # else the bridge may not even understand our request
-                if told.get("error"):
-                    raise BridgeDownError(str(told["error"]))
-                return connection, told
+            connection.sendall(format_greeting(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
+            greeting = _read_greeting(connection, place)
+            if not is_newer(__version__, greeting["version"]):  # else the bridge may not even understand our request
+                if greeting.get("error"):
+                    raise BridgeDownError(str(greeting["error"]))
+                return connection, greeting
         except OSError:  # the bridge ended meanwhile
-            told = {}
+            greeting = {}
         except BaseException:
             connection.close()
             raise
         connection.close()
         if time.monotonic() > until:
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
-        if told:  # name this very bridge: others may have replaced it already
-            restart(place, scope, told.get("keep", keep), until, told.get("pid"))
+        if greeting:  # name this very bridge: others may have replaced it already
+            restart(place, scope, greeting.get("keep", keep), until, greeting.get("pid"))
         else:
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
+def ask(place: Place, request: str, **details: object) -> dict[str, Any] | None:
     """Ask a bridge for something other than to serve a client.
 
     Args:
         place: The place of the bridge.
-        what: `STATUS`, `STOP` or `DRAIN`.
+        request: `STATUS`, `STOP` or `DRAIN`.
         details: Further fields of the greeting.
 
     Returns:
@@ -131,8 +131,8 @@ def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
         return None
     with connection:
         try:
-            connection.sendall(written(do=what, **details))
-            return _greeting(connection, place, STATUS_BYTES)
+            connection.sendall(format_greeting(do=request, **details))
+            return _read_greeting(connection, place, STATUS_BYTES)
         except OSError:
             return None
 
@@ -172,7 +172,7 @@ def start(place: Place, scope: Scope, keep: float | None, until: float) -> socke
         BridgeDownError: The bridge ended again, or takes too long.
     """
     with alone(place, until) as lock:
-        return connected(place) or _started(place, scope, keep, until, lock)
+        return connected(place) or _start(place, scope, keep, until, lock)
 
 
 def restart(
@@ -194,25 +194,25 @@ def restart(
         BridgeDownError: The new bridge ended again, or takes too long.
     """
     with alone(place, until) as lock:
-        told = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
-        if pid is not None and told is not None and told.get("pid") != pid:
-            return told
-        if keep is None and told is not None:
-            keep = told.get("keep")
-        _started(place, scope, keep, until, lock).close()
-        return told
+        status = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
+        if pid is not None and status is not None and status.get("pid") != pid:
+            return status
+        if keep is None and status is not None:
+            keep = status.get("keep")
+        _start(place, scope, keep, until, lock).close()
+        return status
 
 
-def _started(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
-    pid, said = launch(place, scope, keep, lock)
+def _start(place: Place, scope: Scope, keep: float | None, until: float, lock: int) -> socket.socket:
+    pid, log_size = launch(place, scope, keep, lock)
     while time.monotonic() < until:
         has_ended = _has_ended(pid)  # before connecting: a bridge leaves this process as soon as it listens
         if (connection := connected(place)) is not None:
             return connection
         if has_ended:
-            raise BridgeDownError(_last_words(place.log, said) + _too_few_files())
+            raise BridgeDownError(_reason_in_log(place.log, log_size) + _too_few_files())
         time.sleep(_LOOK)
-    _end(pid)
+    _kill(pid)
     raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
 
 
@@ -220,12 +220,12 @@ def _has_ended(pid: int) -> bool:
     """Return whether a process that we have started is gone."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # a front lets the system bury them
+    except ChildProcessError:  # in a front, where SIGCHLD is ignored
         return True
 
 
-def _end(pid: int) -> None:
-    """Kill a process that we have started, with the bridge that is about to leave it: they are one process group."""
+def _kill(pid: int) -> None:
+    """Kill a process that we have started, and the bridge that it is starting: they are one process group."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:  # the process has made no group yet
@@ -247,27 +247,27 @@ def launch(place: Place, scope: Scope, keep: float | None, lock: int) -> tuple[i
     """
     for path in (place.front, place.http):  # left by a bridge that was killed: the lock keeps all others away
         _remove(path)
-    log = _opened_log(place.log)
+    log = _open_log(place.log)
     null = os.open(os.devnull, os.O_RDWR)
     try:
         words = command(place, scope, keep, lock)
         environ = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         os.set_inheritable(lock, True)
-        said = os.fstat(log).st_size  # before the bridge can write to it
-        return _spawned(words, environ, [(null, 0), (null, 1), (log, 2)]), said
+        log_size = os.fstat(log).st_size  # before the bridge can write to it
+        return _spawn(words, environ, [(null, 0), (null, 1), (log, 2)]), log_size
     finally:
         os.set_inheritable(lock, False)
         os.close(null)
         os.close(log)
 
 
-def _spawned(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
+def _spawn(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, here, there) for here, there in streams]
-    heard = [signal.SIGCHLD]  # ignored in fronts, but not to be ignored in the bridge
+    signals = [signal.SIGCHLD]  # ignored in fronts, but not to be ignored in the bridge
     try:
-        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True, setsigdef=heard)
+        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsid=True, setsigdef=signals)
     except NotImplementedError:  # an older macOS: the bridge looks for a session itself
-        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsigdef=heard)
+        return os.posix_spawn(words[0], words, environ, file_actions=actions, setsigdef=signals)
 
 
 def command(place: Place, scope: Scope, keep: float | None, lock: int | None = None) -> list[str]:
@@ -285,7 +285,7 @@ def command(place: Place, scope: Scope, keep: float | None, lock: int | None = N
     return [*words, "--", *scope.agents]
 
 
-def _greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -> dict[str, Any]:
+def _read_greeting(connection: socket.socket, place: Place, most: int = LINE_BYTES) -> dict[str, Any]:
     """Read the greeting of a bridge, and no byte after that.
 
     Args:
@@ -332,21 +332,21 @@ def alone(place: Place, until: float) -> Generator[int]:
     Raises:
         BridgeDownError: Another program has the lock, or the file system supports none.
     """
-    lock = _opened(place.lock)
+    lock = _open_lock(place.lock)
     try:
-        while not (_locked(lock, place.lock) and _is_at(lock, place.lock)):
+        while not (_try_lock(lock, place.lock) and _is_at(lock, place.lock)):
             if time.monotonic() > until:
                 raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}")
             time.sleep(_LOOK)
             if not _is_at(lock, place.lock):  # removed with its bridge: later programs would lock another file
                 os.close(lock)
-                lock = _opened(place.lock)
+                lock = _open_lock(place.lock)
         yield lock
     finally:
         os.close(lock)
 
 
-def _opened(lock: str) -> int:
+def _open_lock(lock: str) -> int:
     return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
@@ -357,7 +357,7 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-def _locked(lock: int, path: str) -> bool:
+def _try_lock(lock: int, path: str) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -368,7 +368,7 @@ def _locked(lock: int, path: str) -> bool:
     return True
 
 
-def _opened_log(path: str) -> int:
+def _open_log(path: str) -> int:
     try:
         if os.stat(path).st_size > _LOG_BYTES:
             os.replace(path, f"{path}.1")
@@ -377,18 +377,18 @@ def _opened_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
-def _last_words(log: str, said: int) -> str:
+def _reason_in_log(log: str, begin: int) -> str:
     """Return the reason why a bridge ended, from its log."""
     try:
         with open(log, "rb") as file:
-            file.seek(max(said, file.seek(0, os.SEEK_END) - _TOLD))
-            lines = file.read(_TOLD).decode(errors="replace").strip().splitlines()
+            file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_END))
+            lines = file.read(_LOG_END).decode(errors="replace").strip().splitlines()
     except OSError:
         lines = []
     if not lines:
         return f"the bridge ended as soon as it was started; see {log}"
-    _, error, told = lines[-1].partition(": error: ")
-    return f"{told if error else lines[-1]}; see {log}"
+    _, error, reason = lines[-1].partition(": error: ")
+    return f"{reason if error else lines[-1]}; see {log}"
 
 
 def _too_few_files() -> str:

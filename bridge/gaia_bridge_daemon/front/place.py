@@ -80,17 +80,17 @@ class Scope:
         The scope depends on the folder if an agent is named that is no file and does not ship with us, or if the folder
         lists servers of its own.
         """
-        found = [_absolute(agent, folder) for agent in agents]
+        references = [_absolute(agent, folder) for agent in agents]
         local = servers and config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
         local = local and os.path.realpath(folder) != os.path.realpath(os.path.expanduser("~/.gaia"))
-        here = local or not all(_is_file(agent) or agent in _SHIPPED for agent in found)
+        here = local or not all(_is_file(agent) or agent in _SHIPPED for agent in references)
         file = "" if config is None else os.path.normpath(os.path.join(folder, os.path.expanduser(config)))
-        return cls(file, found, folder if here else "", servers)
+        return cls(file, references, folder if here else "", servers)
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Scope:
+    def from_json(cls, fields: Mapping[str, Any]) -> Scope:
         """Return the scope in a bridge's answer."""
-        return cls(told["config"], told["agents"], told["folder"], told.get("servers", True))
+        return cls(fields["config"], fields["agents"], fields["folder"], fields.get("servers", True))
 
     @property
     def words(self) -> list[str]:
@@ -103,21 +103,21 @@ class Scope:
         """A name for the scope, as a part of a file's name: `default`, or the beginning of a path, and a check sum."""
         if not (self.config or self.agents or self.folder) and self.servers:
             return "default"
-        told = os.path.basename(self.folder or self.config or "".join(self.agents[:1]).partition(":")[0])
-        word = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in told)[:20].strip("-")
+        label = os.path.basename(self.folder or self.config or "".join(self.agents[:1]).partition(":")[0])
+        word = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in label)[:20].strip("-")
         parts = (self.config, self.folder, *self.agents, *(() if self.servers else ("--no-servers",)))
         number = zlib.crc32("\0".join(parts).encode(errors="surrogateescape"))
         return f"{word or 'bridge'}-{number:08x}"
 
     def as_json(self) -> dict[str, object]:
         """Return the scope as JSON for another program."""
-        told: dict[str, object] = {"config": self.config, "agents": list(self.agents), "folder": self.folder}
-        return told if self.servers else {**told, "servers": False}  # older bridges do not have this key
+        fields: dict[str, object] = {"config": self.config, "agents": list(self.agents), "folder": self.folder}
+        return fields if self.servers else {**fields, "servers": False}  # older bridges do not have this key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scope) and self.as_json() == other.as_json()
 
-    __hash__ = None  # type: ignore[assignment] # nobody keeps one in a set
+    __hash__ = None  # type: ignore[assignment] # no scope is kept in a set
 
 
 class Place:
@@ -146,10 +146,10 @@ def runtime_path(environ: Mapping[str, str] | None = None) -> str:
         environ: The environment; that of this process if not given.
     """
     environ = os.environ if environ is None else environ
-    told, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
-    runtime = told or f"/run/user/{os.getuid()}"  # also in shells without the variable
+    configured, name = environ.get("XDG_RUNTIME_DIR"), _FOLDER + _of_another_home()
+    runtime = configured or f"/run/user/{os.getuid()}"  # also in shells without the variable
     if os.path.isabs(runtime) and is_private(runtime):
-        folder = os.path.join(runtime, _FOLDER if told else name)
+        folder = os.path.join(runtime, _FOLDER if configured else name)
     else:
         folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
     if not os.path.isabs(folder) or len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
@@ -180,8 +180,8 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
 
 def remedy(error: OSError) -> str:
     """Return the remedy for a system error in the folder of the sockets, as the end of a sentence; may be empty."""
-    told = _REMEDIES.get(error.errno or 0)
-    return f"; {told}" if told else ""
+    text = _REMEDIES.get(error.errno or 0)
+    return f"; {text}" if text else ""
 
 
 def _why_not_private(folder: str) -> str:

@@ -8,7 +8,7 @@ import sys
 
 from gaia_bridge_daemon.front.launching import BridgeDownError, connect
 from gaia_bridge_daemon.front.place import Place, PlaceError, Scope, current_folder, remedy, runtime_folder
-from gaia_bridge_daemon.front.relay import Relay
+from gaia_bridge_daemon.front.relay import FrontRelay
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -58,27 +58,27 @@ def options_of(words: Sequence[str]) -> FrontOptions | None:
     Returns:
         The options; `None` for any other line, which the whole program parses, and explains.
     """
-    found = FrontOptions()
+    options = FrontOptions()
     everything = False
     rest = iter(words)
     for word in rest:
         if word == "--all":
             everything = True
         elif word == "--no-servers":
-            found.servers = False
+            options.servers = False
         elif word in ("--config", "--agent", "--keep"):
-            if not _is_taken(found, word, next(rest, "")):
+            if not _set_option(options, word, next(rest, "")):
                 return None
         elif word.startswith("-") or not word:
             return None
         elif is_agent(word):
-            found.agents = (*found.agents, word)
-        elif found.source:
+            options.agents = (*options.agents, word)
+        elif options.source:
             return None
         else:
-            found.source = word
-    is_odd = (everything and found.source) or (found.config and not found.servers)
-    return None if is_odd else found
+            options.source = word
+    is_odd = (everything and options.source) or (options.config and not options.servers)
+    return None if is_odd else options
 
 
 def is_agent(word: str) -> bool:
@@ -91,16 +91,16 @@ def is_agent(word: str) -> bool:
     return "/" in path and os.path.exists(os.path.expanduser(path))  # a published source may be called "a/b"
 
 
-def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
+def _set_option(options: FrontOptions, option: str, value: str) -> bool:
     """Set an option from its value; return whether the value is an ordinary one."""
     if not value or value.startswith("-"):
         return False
     if option == "--config":
-        found.config = value
+        options.config = value
     elif option == "--agent":
-        found.agents = (*found.agents, value)
+        options.agents = (*options.agents, value)
     elif value.isascii() and value.replace(".", "", 1).isdecimal():
-        found.keep = float(value)
+        options.keep = float(value)
     else:
         return False
     return True
@@ -114,8 +114,8 @@ def run(options: FrontOptions) -> int:
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge may end after we left it: no zombies
     try:
-        reaching = Reaching(options)
-        Relay(reaching.reach, reaching.heard).run()
+        connector = BridgeConnector(options)
+        FrontRelay(connector.connect, connector.set_keep).run()
     except BridgeDownError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
@@ -127,7 +127,7 @@ def run(options: FrontOptions) -> int:
     return 0
 
 
-class Reaching:
+class BridgeConnector:
     """Connects a relay to the bridge of some options; other errors are raised as `BridgeDownError`.
 
     Args:
@@ -140,11 +140,11 @@ class Reaching:
         self._scope = Scope.of(options.config, options.agents, self._folder, options.servers)
         self._keep = None if options.keep is None else 60 * options.keep
 
-    def heard(self, news: dict[str, Any]) -> None:
+    def set_keep(self, greeting: dict[str, Any]) -> None:
         """Store the bridge's time to stay, so that the one that replaces it stays as long."""
-        self._keep = news.get("keep", self._keep)
+        self._keep = greeting.get("keep", self._keep)
 
-    def reach(self, asked: int) -> socket:
+    def connect(self, asked: int) -> socket:
         """Connect to the bridge, and start it if need be.
 
         Args:
@@ -153,15 +153,15 @@ class Reaching:
         Raises:
             BridgeDownError: There is no bridge, and none can be started.
         """
-        asks: dict[str, object] = {"source": self._source, "asked": asked, "folder": self._folder}
-        asks["lineage"] = os.environ.get(_LINEAGE, "")
+        fields: dict[str, object] = {"source": self._source, "asked": asked, "folder": self._folder}
+        fields["lineage"] = os.environ.get(_LINEAGE, "")
         try:
-            connection, told = connect(Place(runtime_folder(), self._scope.name), self._scope, self._keep, asks)
+            connection, greeting = connect(Place(runtime_folder(), self._scope.name), self._scope, self._keep, fields)
         except PlaceError as error:
             raise BridgeDownError(str(error)) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             why = f"{where}{error.strerror or error}{remedy(error)}"
             raise BridgeDownError(f"the bridge cannot be started: {why}") from None
-        self.heard(told)
+        self.set_keep(greeting)
         return connection

@@ -14,8 +14,8 @@ import sys
 import time
 from contextlib import contextmanager
 
-from gaia_bridge_daemon.front.conversation import Conversation
-from gaia_bridge_daemon.front.greeting import GREETING, MOVE, REST, GreetingError, read_greeting, written
+from gaia_bridge_daemon.front.conversation import ConversationState
+from gaia_bridge_daemon.front.greeting import GREETING, MOVE, REST, GreetingError, format_greeting, read_greeting
 from gaia_bridge_daemon.front.launching import BridgeDownError
 
 TYPE_CHECKING = False  # see gaia_bridge
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def way_for(*descriptors: int) -> Ready:
-    """Return a way to wait for these descriptors, and for sockets: on macOS, `poll` knows no terminals or devices."""
+    """Return the function that waits for these descriptors: on macOS, `poll` does not support terminals or devices."""
     if sys.platform == "darwin" and any(stat.S_ISCHR(os.fstat(descriptor).st_mode) for descriptor in descriptors):
         return by_select
     return by_poll
@@ -47,10 +47,10 @@ def by_select(wanted: Mapping[int, int], seconds: float | None) -> dict[int, int
     reads = [descriptor for descriptor, mask in wanted.items() if mask & select.POLLIN]
     writes = [descriptor for descriptor, mask in wanted.items() if mask & select.POLLOUT]
     readable, writable, _ = select.select(reads, writes, (), seconds)
-    found = dict.fromkeys(readable, select.POLLIN)
+    events = dict.fromkeys(readable, select.POLLIN)
     for descriptor in writable:
-        found[descriptor] = found.get(descriptor, 0) | select.POLLOUT
-    return found
+        events[descriptor] = events.get(descriptor, 0) | select.POLLOUT
+    return events
 
 
 _CHUNK = 262_144
@@ -80,38 +80,38 @@ reason."""
 _WHY = "the bridge ended while it worked on this; whether it was done is not known"
 
 
-class Relay:
+class FrontRelay:
     """The relay of one client.
 
     Args:
-        reach: Connects to the bridge, starting it if need be. Given the largest id of a request that a bridge has sent.
-        heard: Called with each greeting of the bridge.
+        connect: Connects to the bridge, and starts it if need be; given the largest id of a request of a bridge.
+        on_greeting: Called with each greeting of the bridge.
         reading: The descriptor of the client's messages.
         writing: The descriptor of the answers.
     """
 
     def __init__(
         self,
-        reach: Callable[[int], socket.socket],
-        heard: Callable[[dict[str, Any]], object],
+        connect: Callable[[int], socket.socket],
+        on_greeting: Callable[[dict[str, Any]], object],
         reading: int = 0,
         writing: int = 1,
     ) -> None:
-        self._reach = reach
-        self._heard = heard
+        self._connect_bridge = connect
+        self._on_greeting = on_greeting
         self._reading = reading
         self._writing = writing
         self._ready = way_for(reading, writing)
-        self._conversation = Conversation()
+        self._conversation = ConversationState()
         self._bridge: socket.socket | None = None
         self._from_client = _Lines(_LONGEST)
         self._from_bridge = _Lines()
         self._to_client = bytearray()
         self._to_bridge = bytearray()
-        self._input_ended = False
+        self._has_input_ended = False
         self._until: float | None = None
         self._losses: list[float] = []
-        self._is_hasty = False
+        self._is_nonblocking = False
         """Whether writing to the client never waits."""
         self._is_to_move = False
         """Whether another bridge replaces it, to which we go as soon as nothing is open."""
@@ -130,7 +130,7 @@ class Relay:
             BridgeDownError: There is no bridge, and none can be started: it ends again and again, or has never answered
                 the client. The client gets this as an error.
         """
-        with _without_blocking(self._writing) as self._is_hasty:
+        with _without_blocking(self._writing) as self._is_nonblocking:
             try:
                 self._connect()
                 while not self._is_over():
@@ -145,7 +145,7 @@ class Relay:
                     self._bridge.close()
 
     def _is_over(self) -> bool:
-        if not self._input_ended:
+        if not self._has_input_ended:
             return False
         if time.monotonic() > (self._until or 0):
             return True
@@ -160,23 +160,23 @@ class Relay:
         wanted: dict[int, int] = {}
         # Where nothing is to be written, an error is reported all the same: the client is gone.
         wanted[self._writing] = select.POLLOUT if self._to_client else 0
-        reads_client = not self._input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
+        reads_client = not self._has_input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
         if reads_client:  # maybe on the same descriptor
             wanted[self._reading] = wanted.get(self._reading, 0) | select.POLLIN
         if bridge is not None:
             of_bridge = select.POLLIN if len(self._to_client) < _UNSENT else 0
             wanted[bridge.fileno()] = of_bridge | (select.POLLOUT if self._to_bridge else 0)
         ready = self._ready(wanted, None if self._until is None else max(0.0, self._until - time.monotonic()))
-        if (what := ready.get(self._writing, 0)) & select.POLLOUT:
+        if (events := ready.get(self._writing, 0)) & select.POLLOUT:
             self._write_to_client()
-        elif what & ~select.POLLIN:
+        elif events & ~select.POLLIN:
             raise BrokenPipeError
         # The bridge first: if it is gone, the next one gets the client's new lines.
-        if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
-            self._serve_bridge(bridge, what)
+        if bridge is not None and (events := ready.get(bridge.fileno(), 0)):
+            self._serve_bridge(bridge, events)
         if reads_client and ready.get(self._reading):
             self._read_client()
-        if self._to_client and self._is_hasty:
+        if self._to_client and self._is_nonblocking:
             self._write_to_client()
 
     # The client.
@@ -186,7 +186,7 @@ class Relay:
         if chunk is None:
             return
         if not chunk:
-            self._input_ended = True
+            self._has_input_ended = True
             self._until = time.monotonic() + _FAREWELL
         elif self._bridge is None:
             self._resume()
@@ -209,7 +209,7 @@ class Relay:
         if not chunk and not self._from_client.is_inside and (rest := self._from_client.end()):
             chunk = rest + b"\n"  # its last line has no end
         for line in self._from_client.feed(chunk):
-            self._conversation.from_client(line)
+            self._conversation.read_client_line(line)
             if line.startswith(GREETING):  # so that it is no greeting; the bridge reports the error in it
                 self._to_bridge += b" "
             self._to_bridge += line
@@ -228,40 +228,40 @@ class Relay:
     # The bridge.
 
     def _connect(self) -> None:
-        self._bridge = self._reach(self._conversation.last_asked)
+        self._bridge = self._connect_bridge(self._conversation.last_asked)
         self._bridge.setblocking(False)
         self._from_bridge = _Lines()
         self._from_client.skip()
         self._is_to_move = self._is_moving = False
 
-    def _serve_bridge(self, bridge: socket.socket, what: int) -> None:
+    def _serve_bridge(self, bridge: socket.socket, events: int) -> None:
         """Write to the bridge and read from it, as far as it is ready for that."""
         try:
-            if what & select.POLLOUT:
+            if events & select.POLLOUT:
                 del self._to_bridge[: bridge.send(self._to_bridge)]
-            if what & ~select.POLLOUT:
-                self._take(bridge.recv(_CHUNK))
+            if events & ~select.POLLOUT:
+                self._take_from_bridge(bridge.recv(_CHUNK))
         except BlockingIOError:
             pass
         except OSError:
-            self._take(b"")
+            self._take_from_bridge(b"")
 
-    def _take(self, chunk: bytes) -> None:
+    def _take_from_bridge(self, chunk: bytes) -> None:
         for line in self._from_bridge.feed(chunk):
             if line.startswith(GREETING):
-                self._told(line)
-            elif self._conversation.from_bridge(line):
+                self._handle_greeting(line)
+            elif self._conversation.read_bridge_line(line):
                 self._to_client += line
         if not chunk:
-            self._lost()
+            self._handle_loss()
 
-    def _told(self, line: bytes) -> None:
+    def _handle_greeting(self, line: bytes) -> None:
         """Handle a message of the bridge to this relay."""
         try:
             news = read_greeting(line)
         except GreetingError:  # of another version than we know
             return
-        self._heard(news)
+        self._on_greeting(news)
         self._is_to_move |= news.get("do") == MOVE
         self._is_resting |= news.get("do") == REST
 
@@ -269,23 +269,23 @@ class Relay:
         """Leave a bridge that is replaced, once it is idle. Open requests were begun there, and are finished there."""
         if self._is_to_move and self._conversation.is_quiet and not (self._to_bridge or self._from_client.is_inside):
             self._is_to_move, self._is_moving = False, True
-            self._to_bridge += written(do=MOVE)  # the next bridge gets all lines after this
+            self._to_bridge += format_greeting(do=MOVE)  # the next bridge gets all lines after this
 
-    def _lost(self) -> None:
+    def _handle_loss(self) -> None:
         """Send the client the consequences of a lost bridge, and connect to another one."""
         assert self._bridge is not None
         self._bridge.close()
         self._bridge = None
-        self._conversation.unsent(bytes(self._to_bridge))
+        self._conversation.mark_unsent(bytes(self._to_bridge))
         self._to_bridge.clear()  # open requests in it are sent again with the rest
-        self._tell_client(self._conversation.lost(_WHY))
+        self._tell_client(self._conversation.report_loss(_WHY))
         self._write_to_client()
         now = time.monotonic()
         if not (self._is_resting or self._is_moving or self._is_to_move):
             self._losses = [*(loss for loss in self._losses if loss > now - _RESTART_WINDOW), now]
         if len(self._losses) > _RESTARTS:
             raise BridgeDownError(f"the bridge ended {len(self._losses)} times within {_RESTART_WINDOW:g} s")
-        if self._conversation.is_open or not (self._is_resting or self._input_ended):
+        if self._conversation.is_open or not (self._is_resting or self._has_input_ended):
             self._resume()
 
     def _resume(self) -> None:
@@ -299,7 +299,7 @@ class Relay:
         try:
             self._connect()
         except BridgeDownError as error:
-            if self._input_ended or not self._conversation.has_begun:
+            if self._has_input_ended or not self._conversation.has_begun:
                 raise
             self._refusal, self._retry_at = str(error), time.monotonic() + _RETRY_PAUSE
             self._is_to_move = self._is_moving = False
@@ -308,19 +308,19 @@ class Relay:
         self._refusal = ""
         for line in self._conversation.replay():
             self._to_bridge += line.removesuffix(b"\n") + b"\n"
-        self._tell_client(self._conversation.resumed())
+        self._tell_client(self._conversation.report_changes())
 
     def _refuse(self) -> None:
         """Answer open requests with the reason why there is no bridge just now."""
         self._to_bridge.clear()
-        self._tell_client(self._conversation.refused(self._refusal))
+        self._tell_client(self._conversation.report_refusal(self._refusal))
 
     def _give_up(self, why: str) -> None:
         """Send the client the reason why there are no answers, also to a request that is just coming."""
         try:
-            if not self._input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
+            if not self._has_input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
                 self._take_from_client(self._read() or b"")
-            self._tell_client(self._conversation.ended(why))
+            self._tell_client(self._conversation.report_end(why))
             os.set_blocking(self._writing, True)
             while self._to_client:
                 self._write_to_client()

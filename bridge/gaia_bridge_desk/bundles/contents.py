@@ -93,21 +93,21 @@ def agent_files(reference: str, folder: Path) -> AgentFiles:
     if not path.is_file():
         raise ConfigError(place, "there is no such file", "name the file of an agent")
     root = _root(path)
-    found = _Modules(root)
-    found.follow(path)
+    modules = _Modules(root)
+    modules.follow(path)
     if colon:
-        _expect_name(attribute, found.files[path.relative_to(root).as_posix()], place)
+        _expect_name(attribute, modules.files[path.relative_to(root).as_posix()], place)
     if root != path.parent:  # all of its package, however a module is imported
-        for each in _below(root / path.relative_to(root).parts[0]):
-            found.follow(each)
+        for each in _files_below(root / path.relative_to(root).parts[0]):
+            modules.follow(each)
     name = path.relative_to(root).as_posix()
     return AgentFiles(
         f"{name}{colon}{attribute}",
-        dict(sorted(found.files.items())),
+        dict(sorted(modules.files.items())),
         skill_files(path.parent),
-        tuple(_script_requirements(found.files[name].decode("utf-8", "replace"), place)),
-        frozenset(found.others),
-        _description(ast.parse(found.files[name]), attribute),
+        tuple(_script_requirements(modules.files[name].decode("utf-8", "replace"), place)),
+        frozenset(modules.others),
+        _description(ast.parse(modules.files[name]), attribute),
     )
 
 
@@ -155,7 +155,7 @@ def _description(tree: ast.Module, attribute: str) -> str:
 
 
 def _root(path: Path) -> Path:
-    """Where the modules of an agent begin: the folder of its file, or the one around its package."""
+    """Return the folder where the modules of an agent begin: that of its file, or the one around its package."""
     root = path.parent
     while (root / "__init__.py").is_file():
         root = root.parent
@@ -187,17 +187,17 @@ class _Modules:
         except (SyntaxError, ValueError) as error:
             raise ConfigError(str(path), f"is not valid Python: {error}", "mend it") from None
         for module in _imported(tree):
-            self._take(module)
+            self._take_module(module)
 
-    def _take(self, module: str) -> None:
+    def _take_module(self, module: str) -> None:
         file, package = self._folder / f"{module}.py", self._folder / module
         if file.is_file():
             self.follow(file)
         elif (package / "__init__.py").is_file():
-            for each in _below(package):
+            for each in _files_below(package):
                 self.follow(each)
         elif module not in sys.stdlib_module_names and module not in _OUR_MODULES:
-            below = _below(package)
+            below = _files_below(package)
             if any(each.suffix == ".py" for each in below):  # a package without an __init__.py
                 for each in below:
                     self.follow(each)
@@ -219,7 +219,7 @@ def _skills(folder: Path) -> Iterator[tuple[str, bytes]]:
     for skill in sorted(folder.iterdir()) if folder.is_dir() else ():
         if (skill / SKILL_FILE).is_file():
             _check_skill(skill)
-            yield from ((f.relative_to(folder).as_posix(), _content(f, folder)) for f in _below(skill))
+            yield from ((f.relative_to(folder).as_posix(), _content(f, folder)) for f in _files_below(skill))
 
 
 def _check_skill(folder: Path) -> None:
@@ -238,9 +238,9 @@ def _check_skill(folder: Path) -> None:
         raise ConfigError(str(path), problem, "give both the same name")
 
 
-def _below(folder: Path) -> list[Path]:
+def _files_below(folder: Path) -> list[Path]:
     """Return the files below a folder, without hidden ones, and without those that programs install or make there."""
-    found: list[Path] = []
+    paths: list[Path] = []
     size = 0
     for root, folders, names in os.walk(folder):
         if _ENVIRONMENT in names and root != str(folder):
@@ -248,12 +248,12 @@ def _below(folder: Path) -> list[Path]:
             continue
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_TAKEN)
         here = [Path(root, name) for name in sorted(names) if not name.startswith(".") and not name.endswith(".pyc")]
-        found += here
+        paths += here
         size += sum(path.stat().st_size for path in here if path.is_file())
-        if len(found) > _MAX_FILES or size > _MAX_FOLDER:
+        if len(paths) > _MAX_FILES or size > _MAX_FOLDER:
             problem = f"has more than {_MAX_FILES} files, or {_MAX_FOLDER // MIB} MiB"
             raise ConfigError(str(folder), problem, "keep data elsewhere")
-    return found
+    return paths
 
 
 def _content(path: Path, folder: Path) -> bytes:
@@ -280,13 +280,13 @@ def _script_requirements(text: str, place: str) -> list[str]:
     Raises:
         ConfigError: The header is not valid TOML.
     """
-    found = _SCRIPT.search(text)
-    if found is None:
+    header = _SCRIPT.search(text)
+    if header is None:
         return []
     import tomllib
 
     try:
-        table = tomllib.loads("".join(line[2:] + "\n" for line in found["content"].splitlines()))
+        table = tomllib.loads("".join(line[2:] + "\n" for line in header["content"].splitlines()))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(place, f"its header '# /// script' is not valid TOML: {error}", "mend it") from None
     needed = table.get("dependencies", [])
@@ -351,9 +351,9 @@ def gathered(
     """
     if not agents and not entries:
         raise ConfigError("the bundle", "there is nothing in it", "name the file of an agent, or servers with --config")
-    found = [agent_files(agent, folder) for agent in agents]
-    files = _joined(each.files for each in found)
-    skills = _joined(each.skills for each in found)
+    collected = [agent_files(agent, folder) for agent in agents]
+    files = _joined(each.files for each in collected)
+    skills = _joined(each.skills for each in collected)
     servers = travelling(entries, place)
     if servers:
         if CONFIG_FILE in files:
@@ -361,18 +361,18 @@ def gathered(
                 CONFIG_FILE, "an agent has a file of this name, which is the configuration's", "rename it"
             )
         files = {**files, CONFIG_FILE: to_text({SERVERS_KEY: servers}).encode()}
-    needed = all_requirements((*requirements, *_said(found)))
+    needed = all_requirements((*requirements, *_requirements_of(collected)))
     asked = {variable.name: variable for variable in variables_in(servers)}
     asked |= {name: Variable(name) for name in variables if name not in asked}
     return Contents(
-        tuple(each.reference for each in found),
+        tuple(each.reference for each in collected),
         dict(sorted(files.items())),
         dict(sorted(skills.items())),
         servers,
         tuple(asked[name] for name in sorted(asked)),
         needed,
-        tuple(sorted(_unknown(found, needed))),
-        description=next((each.description for each in found if each.description), ""),
+        tuple(sorted(_unknown(collected, needed))),
+        description=next((each.description for each in collected if each.description), ""),
     )
 
 
@@ -409,13 +409,13 @@ def _joined(parts: Iterable[Mapping[str, bytes]]) -> dict[str, bytes]:
     return joined
 
 
-def _said(found: Sequence[AgentFiles]) -> list[str]:
-    return [requirement for each in found for requirement in each.requirements]
+def _requirements_of(agents: Sequence[AgentFiles]) -> list[str]:
+    return [requirement for each in agents for requirement in each.requirements]
 
 
-def _unknown(found: Sequence[AgentFiles], needed: Sequence[str]) -> set[str]:
-    """Modules that agents import and that neither a requirement nor the bridge brings, as far as is known here."""
-    imports = set[str]().union(*(each.imports for each in found))
+def _unknown(agents: Sequence[AgentFiles], needed: Sequence[str]) -> set[str]:
+    """Return the modules that agents import and that neither a requirement nor the bridge is known to bring."""
+    imports = set[str]().union(*(each.imports for each in agents))
     if not imports:
         return set()
     from importlib.metadata import PackageNotFoundError, packages_distributions, requires

@@ -78,7 +78,7 @@ def _arguments(contents: Contents, root: str) -> list[str]:
 
 def _manifest(about: Metadata) -> JSON:
     author = {key: value for key, value in (("name", about.author), ("email", about.email)) if value is not None}
-    told: JSON = {
+    manifest: JSON = {
         "name": about.name,
         "version": about.version,
         "description": about.description,
@@ -88,7 +88,7 @@ def _manifest(about: Metadata) -> JSON:
         "license": about.license,
         "keywords": list(about.keywords) or None,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in manifest.items() if value is not None}
 
 
 def _readme(about: Metadata, contents: Contents) -> str:
@@ -179,7 +179,7 @@ def _bundle_manifest(about: Metadata, contents: Contents) -> JSON:
     config: JSON = {"command": "uv", "args": ["run", "--directory", "${__dirname}", "server.py"]}
     if contents.variables:
         config["env"] = {each.name: f"${{user_config.{each.name}}}" for each in contents.variables}
-    told: JSON = {
+    manifest: JSON = {
         "manifest_version": "0.4",
         "name": about.name,
         "display_name": about.name.replace("-", " ").replace(".", " ").capitalize(),
@@ -194,32 +194,32 @@ def _bundle_manifest(about: Metadata, contents: Contents) -> JSON:
         "tools_generated": True,
         "prompts_generated": True,
         "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": _PYTHON}},
-        "user_config": {each.name: _asked(each) for each in contents.variables} or None,
+        "user_config": {each.name: _setting(each) for each in contents.variables} or None,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in manifest.items() if value is not None}
 
 
-def _asked(variable: Variable) -> JSON:
+def _setting(variable: Variable) -> JSON:
     """Return the setting that Claude Desktop asks for. A value whose default is in the configuration is no secret."""
     users = ", ".join(variable.users)
-    asked: JSON = {
+    setting: JSON = {
         "type": "string",
         "title": variable.name.replace("_", " ").capitalize(),
         "description": f"{variable.name}, for {users or 'the agents'}",
         "required": variable.default is None,
         "sensitive": not variable.default,
     }
-    return asked if variable.default is None else asked | {"default": variable.default}
+    return setting if variable.default is None else setting | {"default": variable.default}
 
 
 def _program(contents: Contents) -> str:
-    placed = contents.agents if contents.package is not None else [_Placed(each) for each in contents.agents]
-    config = None if contents.config is None else _Placed(contents.config)
+    placed = contents.agents if contents.package is not None else [_BundledPath(each) for each in contents.agents]
+    config = None if contents.config is None else _BundledPath(contents.config)
     words = ", ".join(repr(word) for word in serve_arguments(placed, config))
     return _PROGRAM.format(folder=_BUNDLE_FOLDER, arguments=f"[{words}]")
 
 
-class _Placed(str):
+class _BundledPath(str):
     """A file of the bundle, written as the expression that evaluates to its path."""
 
     def __repr__(self) -> str:

@@ -36,8 +36,8 @@ def install_links(editor: str, name: str, entry: JSON, inputs: Sequence[JSON] = 
         yield f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
         yield f"https://cursor.com/install-mcp?{query}"
         return
-    told = {"name": name, **entry} | ({"inputs": list(inputs)} if inputs else {})
-    link = f"{_VSCODE[editor]}:mcp/install?{quote(_compact(told), safe='')}"
+    server = {"name": name, **entry} | ({"inputs": list(inputs)} if inputs else {})
+    link = f"{_VSCODE[editor]}:mcp/install?{quote(_compact(server), safe='')}"
     place = "insiders.vscode.dev" if editor == "vscode-insiders" else "vscode.dev"
     yield link
     yield f"https://{place}/redirect?url={quote(link, safe='')}"

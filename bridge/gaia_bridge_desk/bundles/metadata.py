@@ -131,24 +131,24 @@ def described(
     """
     typed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     base = project.metadata if project is not None else Metadata(_plain(fallback), "0.1.0", "")
-    found = replace(base, **typed)
-    if not _NAME.fullmatch(found.name):
+    metadata = replace(base, **typed)
+    if not _NAME.fullmatch(metadata.name):
         problem = (
-            f"{one_line(found.name, 80)!r}: expected 1 to 64 of a-z 0-9 - . that begin and end with one of a-z 0-9"
+            f"{one_line(metadata.name, 80)!r}: expected 1 to 64 of a-z 0-9 - . that begin and end with one of a-z 0-9"
         )
-        raise ConfigError("--name", problem, f"such as {_plain(found.name)}")
-    if not _VERSION.fullmatch(found.version):
+        raise ConfigError("--name", problem, f"such as {_plain(metadata.name)}")
+    if not _VERSION.fullmatch(metadata.version):
         hint = "" if "version" in typed else "; pyproject.toml says none"
-        raise ConfigError("--version", f"{one_line(found.version, 80)!r} is no version{hint}", "such as 0.1.0")
-    found = found if found.description.strip() else replace(found, description=docstring)
+        raise ConfigError("--version", f"{one_line(metadata.version, 80)!r} is no version{hint}", "such as 0.1.0")
+    metadata = metadata if metadata.description.strip() else replace(metadata, description=docstring)
     missing = {
-        "--description says in one sentence what it is for": not found.description,
-        "--author says who made it": has_author and found.author is None,
+        "--description says in one sentence what it is for": not metadata.description,
+        "--author says who made it": has_author and metadata.author is None,
     }
     if any(missing.values()):
         wanted = [text for text, is_missing in missing.items() if is_missing]
         raise ConfigError(f"missing option{'s' * (len(wanted) > 1)}", "; ".join(wanted))
-    return found
+    return metadata
 
 
 def _plain(text: str) -> str:

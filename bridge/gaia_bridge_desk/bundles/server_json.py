@@ -64,7 +64,7 @@ def server_document(
         ]
     host = urlsplit(about.repository or "").hostname or ""
     source = _HOSTS.get(host.removeprefix("www."))
-    told: JSON = {
+    document: JSON = {
         "$schema": _SCHEMA,
         "name": name,
         "description": about.description,
@@ -73,7 +73,7 @@ def server_document(
         "websiteUrl": about.homepage,
         "packages": [package],
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in document.items() if value is not None}
 
 
 def project_arguments(project: Project) -> list[str]:

@@ -24,9 +24,9 @@ def own_requirement(extras: Sequence[str] = ()) -> str:
     Args:
         extras: The extras that are needed.
     """
-    found = _RELEASE.match(__version__)
-    assert found is not None  # ours always is
-    major, minor = map(int, found.groups())
+    release = _RELEASE.match(__version__)
+    assert release is not None  # ours always is
+    major, minor = map(int, release.groups())
     end = f"{major + 1}" if major else f"0.{minor + 1}"
     named = f"[{','.join(sorted(extras))}]" if extras else ""
     return f"{DISTRIBUTION}{named}>={__version__},<{end}"
@@ -44,12 +44,12 @@ def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:
     others: set[str] = set()
     extras: set[str] = set()
     for text in wanted:
-        found = _REQUIREMENT.fullmatch(text.strip())
-        if found is None:
+        requirement = _REQUIREMENT.fullmatch(text.strip())
+        if requirement is None:
             problem = f"{one_line(text, 80)!r}: expected a package that others can install"
             raise ConfigError("--with", problem, "such as httpx or 'httpx>=0.27'")
-        if plain_name(found["name"]) == DISTRIBUTION:
-            extras |= {extra.strip() for extra in (found["extras"] or "").split(",")} - {""}
+        if plain_name(requirement["name"]) == DISTRIBUTION:
+            extras |= {extra.strip() for extra in (requirement["extras"] or "").split(",")} - {""}
         else:
             others.add(text.strip())
     return own_requirement(sorted(extras)), *sorted(others)
@@ -57,8 +57,8 @@ def all_requirements(wanted: Iterable[str]) -> tuple[str, ...]:
 
 def plain_name(requirement: str) -> str:
     """Return the normalized name of the package that a requirement names."""
-    found = _REQUIREMENT.match(requirement)
-    return re.sub(r"[-_.]+", "-", found["name"] if found is not None else requirement).lower()
+    match = _REQUIREMENT.match(requirement)
+    return re.sub(r"[-_.]+", "-", match["name"] if match is not None else requirement).lower()
 
 
 def uvx_arguments(requirements: Sequence[str], arguments: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Makes the entries of servers portable: another machine has everything they name, and secrets stay here.
 
 Programs that everybody has under their own name (`npx`, `uvx`) are called by it. A secret, or a reference to a file or
-a keyring of this machine, becomes a reference to a variable, which whoever installs the bundle is asked for.
+a keyring of this machine, becomes a reference to a variable that the person who installs the bundle has to set.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ONLY_HERE: Final = ("cwd", "envFile")
 
 
 class Variable(Struct, frozen=True):
-    """A variable that whoever installs a bundle has to set.
+    """A variable that the person who installs a bundle has to set.
 
     Args:
         name: Its name.
@@ -85,8 +85,8 @@ def travelling(entries: Mapping[str, Any], place: Path) -> dict[str, JSON]:
     """
     texts = (text for entry in entries.values() for text in texts_in(entry))
     referred = (_VARIABLE.fullmatch(reference) for text in texts for reference in _REFERENCE.findall(text))
-    taken = {found[1]: "" for found in referred if found is not None}
-    return {name: _Entry(name, entry, place, taken).made() for name, entry in entries.items()}
+    taken = {match[1]: "" for match in referred if match is not None}
+    return {name: _PortableEntry(name, entry, place, taken).portable() for name, entry in entries.items()}
 
 
 def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
@@ -99,19 +99,19 @@ def variables_in(entries: Mapping[str, JSON]) -> list[Variable]:
     defaults: dict[str, list[str | None]] = {}
     for server, entry in sorted(entries.items()):
         for text in texts_in(entry):
-            for found in filter(None, map(_VARIABLE.fullmatch, _REFERENCE.findall(text))):
-                name, default = found.groups()
+            for match in filter(None, map(_VARIABLE.fullmatch, _REFERENCE.findall(text))):
+                name, default = match.groups()
                 if name not in _EVERYWHERE:
                     users.setdefault(name, []).append(server)
                     defaults.setdefault(name, []).append(default)
     return [
-        Variable(name, tuple(dict.fromkeys(users[name])), None if None in told else told[0])
-        for name, told in sorted(defaults.items())
+        Variable(name, tuple(dict.fromkeys(users[name])), None if None in values else values[0])
+        for name, values in sorted(defaults.items())
     ]
 
 
-class _Entry:
-    """One entry that is made portable.
+class _PortableEntry:
+    """Makes one entry portable.
 
     Args:
         name: Its name.
@@ -126,7 +126,7 @@ class _Entry:
         self._place = place
         self._taken = taken
 
-    def made(self) -> JSON:
+    def portable(self) -> JSON:
         """Return the portable entry."""
         entry = self._entry
         if not is_object(entry):
@@ -140,9 +140,9 @@ class _Entry:
         entry = {key: value for key, value in entry.items() if key in _HEEDED}
         if entry.get("args") is None and "\\" not in str(entry.get("command")) and (words := launch_words(entry))[1:]:
             entry = {**entry, "command": words[0], "args": words[1:]}  # the command included its arguments
-        made = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}
-        self._refuse_kept(made)
-        return made
+        portable = {key: self._part(key, _without_secret_defaults(value)) for key, value in entry.items()}
+        self._refuse_kept(portable)
+        return portable
 
     def _part(self, key: str, value: object) -> object:
         """Return the portable value of one key."""
@@ -181,12 +181,12 @@ class _Entry:
         return words
 
     def _check_word(self, before: str, word: str) -> None:
-        told = without_references(word)
-        if _holds_secret(before, word):
+        plain = without_references(word)
+        if _has_secret(before, word):
             raise self._error("has a secret among its arguments", "write ${env:NAME} instead, or put it into 'env'")
-        if _HERE.search(told):
+        if _HERE.search(plain):
             raise self._error(f"has the argument {redacted(word)}, a path of this machine", "write ${env:NAME} instead")
-        if os.path.splitext(told)[1] and os.path.isfile(self._place.parent / told):
+        if os.path.splitext(plain)[1] and os.path.isfile(self._place.parent / plain):
             raise self._error(
                 f"has the argument {word}, a file of this machine", "publish the server as a package first"
             )
@@ -195,10 +195,10 @@ class _Entry:
         if isinstance(value, str):
             if key == "openapi" and "://" not in value:
                 raise self._error("names an OpenAPI document of this machine", "name one on the network")
-            told = without_references(value)
-            if any(_is_secret_word(name, text) for name, text in _parts(told)) or redacted(told) != told:
+            plain = without_references(value)
+            if any(_is_secret_word(name, text) for name, text in _parts(plain)) or redacted(plain) != plain:
                 raise self._error(f"has a secret in {key!r}", "write ${env:NAME} instead, or put it into 'headers'")
-            if _HERE.match(told):
+            if _HERE.match(plain):
                 raise self._error(f"has a place of this machine in {key!r}", "name one on the network")
         return value
 
@@ -219,7 +219,7 @@ class _Entry:
         if key == "env" and _HERE.search(without_references(value)):
             raise self._error(f"has a path of this machine in {name!r} of 'env'", "write ${env:NAME} instead")
         return _REFERENCE.sub(
-            lambda found: f"${{env:{self._variable(key, name, value)}}}" if _is_kept(found[1]) else found[0], value
+            lambda match: f"${{env:{self._variable(key, name, value)}}}" if _is_kept(match[1]) else match[0], value
         )
 
     def _variable(self, key: str, name: str, value: str) -> str:
@@ -232,14 +232,14 @@ class _Entry:
         self._taken[variable] = value
         return variable
 
-    def _refuse_kept(self, made: JSON) -> None:
+    def _refuse_kept(self, portable: JSON) -> None:
         """Refuse secrets, and references to kept ones, where no variable can stand for them."""
-        for label, value in default_values(made):
+        for label, value in default_values(portable):
             if isinstance(value, str) and is_secret(label, value):
                 raise self._error(f"has a secret in 'tools': the default of {label!r}", "write ${env:NAME} instead")
-        for text in texts_in({key: value for key, value in made.items() if key not in _TABLES}):
-            if found := next(filter(_is_kept, _REFERENCE.findall(text)), None):
-                kind = found.partition(":")[0]
+        for text in texts_in({key: value for key, value in portable.items() if key not in _TABLES}):
+            if reference := next(filter(_is_kept, _REFERENCE.findall(text)), None):
+                kind = reference.partition(":")[0]
                 raise self._error(f"refers to a {kind} of this machine", "write ${env:NAME} instead")
 
     def _error(self, problem: str, hint: str) -> ConfigError:
@@ -253,8 +253,8 @@ def _is_kept(reference: str) -> bool:
 
 def _default(reference: re.Match[str]) -> str:
     """Return the default value in a reference; a reference without a default stays as it is."""
-    found = _VARIABLE.fullmatch(reference[1])
-    return (found[2] if found is not None else None) or reference[0]
+    match = _VARIABLE.fullmatch(reference[1])
+    return (match[2] if match is not None else None) or reference[0]
 
 
 def _without_secret_defaults(value: Any) -> Any:
@@ -267,13 +267,13 @@ def _without_secret_defaults(value: Any) -> Any:
 
 
 def _without_secret_default(reference: re.Match[str]) -> str:
-    found = _VARIABLE.fullmatch(reference[1])
-    if found is None or not found[2] or not _is_secret_word(found[1], found[2]):
+    match = _VARIABLE.fullmatch(reference[1])
+    if match is None or not match[2] or not _is_secret_word(match[1], match[2]):
         return reference[0]
-    return f"${{env:{found[1]}}}"
+    return f"${{env:{match[1]}}}"
 
 
-def _holds_secret(before: str, word: str) -> bool:
+def _has_secret(before: str, word: str) -> bool:
     """Return whether an argument is a secret, or contains one.
 
     Args:
@@ -281,13 +281,13 @@ def _holds_secret(before: str, word: str) -> bool:
         word: The argument, with its references.
     """
     option = before if before.startswith("-") and "=" not in before and not word.startswith("-") else ""
-    name, value = found.groups() if (found := _NAMED.fullmatch(word)) is not None else ("", "")
-    told = _BEFORE_REFERENCE.sub("${}", word)
+    name, value = match.groups() if (match := _NAMED.fullmatch(word)) is not None else ("", "")
+    plain = _BEFORE_REFERENCE.sub("${}", word)
     return (
-        _is_secret_word(option.lstrip("-"), told)
+        _is_secret_word(option.lstrip("-"), plain)
         or _is_secret_word(name, value)
-        or _RANDOM.fullmatch(told) is not None
-        or redacted(told) != told
+        or _RANDOM.fullmatch(plain) is not None
+        or redacted(plain) != plain
     )
 
 

@@ -173,7 +173,7 @@ class _Parameter(Struct, frozen=True):
     description: str
 
 
-class _Call(Struct, frozen=True):
+class _CallCode(Struct, frozen=True):
     """A call, without its arguments: the request, and the code that converts the answer."""
 
     before: str
@@ -218,10 +218,10 @@ class _Module:
         if tools:
             self._helpers.append(TEXT)
         for tool in tools:
-            self._tool(tool)
+            self._add_tool(tool)
         for prompt in _sorted(self._offer.prompts, "name"):
-            self._prompt(prompt)
-        self._resources()
+            self._add_prompt(prompt)
+        self._add_resources()
         offer = self._offer
         connections = [CONNECTION]
         if offer.prompts:
@@ -250,7 +250,7 @@ class _Module:
         ]
         return ["\n".join(lines)]
 
-    def _tool(self, tool: JSON) -> None:
+    def _add_tool(self, tool: JSON) -> None:
         name = tool["name"]
         title = pascal_case(name, "Tool")
         schema = tool.get("inputSchema")
@@ -258,7 +258,7 @@ class _Module:
         output = tool.get("outputSchema")
         returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
         before, after = "_answer(", ")"
-        if is_object(output) and _allows_none(returns):  # a result without structured content is valid, too
+        if is_object(output) and _can_be_none(returns):  # a result without structured content is valid, too
             after = ").structured"
         elif is_object(output):
             before = "_structured("
@@ -266,17 +266,17 @@ class _Module:
                 self._helpers.append(STRUCTURED)
         if is_object(output) and returns != "Any":
             before, after = f"cast({literal(returns)}, {before}", f"{after})"
-        call = _Call(before, f"await self._connection.call_tool({literal(name)}, ", after)
+        call = _CallCode(before, f"await self._connection.call_tool({literal(name)}, ", after)
         if not parameters and is_object(schema) and _is_open(schema):
             parameters = [_Parameter("", "arguments", "dict[str, Any]", False, "By their names.")]
             body = [f"        return {call.with_arguments('arguments or {}')}"]
         else:
             parameters, body = self._given(parameters, returns, call)
-        self._method(snake_case(name, "tool"), parameters, returns, body, tool, "ToolFailedError: The tool failed.")
+        self._add_method(snake_case(name, "tool"), parameters, returns, body, tool, "ToolFailedError: The tool failed.")
 
-    def _prompt(self, prompt: JSON) -> None:
+    def _add_prompt(self, prompt: JSON) -> None:
         name, listed = prompt["name"], prompt.get("arguments")
-        found = [item for item in listed if is_object(item) and _named(item, "name")] if is_array(listed) else []
+        arguments = [item for item in listed if is_object(item) and _has_name(item, "name")] if is_array(listed) else []
         parameters = [
             _Parameter(
                 item["name"],
@@ -285,13 +285,13 @@ class _Module:
                 item.get("required") is True,
                 str(item.get("description") or ""),
             )
-            for item in {item["name"]: item for item in found}.values()
+            for item in {item["name"]: item for item in arguments}.values()
         ]
-        call = _Call("_messages(", f"await _prompts(self._connection).get_prompt({literal(name)}, ", ")")
+        call = _CallCode("_messages(", f"await _prompts(self._connection).get_prompt({literal(name)}, ", ")")
         parameters, body = self._given(parameters, "list[Any]", call)
-        self._method(f"prompt_{snake_case(name, 'prompt')}", parameters, "list[Any]", body, prompt, "")
+        self._add_method(f"prompt_{snake_case(name, 'prompt')}", parameters, "list[Any]", body, prompt, "")
 
-    def _resources(self) -> None:
+    def _add_resources(self) -> None:
         offer = self._offer
         if not offer.resources and not offer.templates:
             return
@@ -304,11 +304,11 @@ class _Module:
         for resource in _sorted(offer.resources, "uri"):
             name = f"read_{snake_case(str(resource.get('name') or resource['uri']), 'resource')}"
             body = [f"        return await self.read({literal(resource['uri'])})"]
-            self._method(name, [], "str | bytes", body, resource, "")
+            self._add_method(name, [], "str | bytes", body, resource, "")
         for template in _sorted(offer.templates, "uriTemplate"):
-            self._template(template)
+            self._add_template(template)
 
-    def _template(self, template: JSON) -> None:
+    def _add_template(self, template: JSON) -> None:
         text = template["uriTemplate"]
         variables = list(dict.fromkeys(name for _, name in _VARIABLE.findall(text)))
         if not variables or set("{}") & set(_VARIABLE.sub("", text)):
@@ -320,19 +320,19 @@ class _Module:
         values = ", ".join(f"{literal(each.key)}: {each.name}" for each in parameters)
         name = f"read_{snake_case(str(template.get('name') or text), 'resource')}"
         body = [f"        return await self.read(_expanded({literal(text)}, {{{values}}}))"]
-        self._method(name, parameters, "str | bytes", body, template, "")
+        self._add_method(name, parameters, "str | bytes", body, template, "")
 
     def _parameters(self, schema: JSON, title: str) -> list[_Parameter]:
         properties, required = object_parts(schema, schema)
-        found: list[_Parameter] = []
+        parameters: list[_Parameter] = []
         for key, part in properties.items():
             kind = self._types.of(part, schema, f"{title}{pascal_case(key, 'Parameter')}"[:80])
             about = part if is_object(part) else {}
             description = str(about.get("description") or "")
-            found.append(_Parameter(key, parameter_name(key), kind, key in required, description))
-        return found
+            parameters.append(_Parameter(key, parameter_name(key), kind, key in required, description))
+        return parameters
 
-    def _given(self, parameters: list[_Parameter], returns: str, call: _Call) -> tuple[list[_Parameter], list[str]]:
+    def _given(self, parameters: list[_Parameter], returns: str, call: _CallCode) -> tuple[list[_Parameter], list[str]]:
         """Return the parameters, required ones first, and the statements that call with them.
 
         No parameter has a name that these statements mention.
@@ -358,7 +358,7 @@ class _Module:
             lines += ["            }", "        )"]
         return named, [*lines, f"        found = {call.asked}given)", f"        return {call.before}found{call.after}"]
 
-    def _method(
+    def _add_method(
         self, wanted: str, parameters: list[_Parameter], returns: str, body: list[str], about: JSON, raises: str
     ) -> None:
         signature = [
@@ -367,28 +367,28 @@ class _Module:
         ]
         name = self._methods.new(wanted)
         head = f"    async def {name}(self{', *, ' if signature else ''}{', '.join(signature)}) -> {returns}:"
-        said = _said(about)
+        text = _description(about)
         if described := [each for each in parameters if each.description.strip()]:
             arguments = [f"    {each.name}: {' '.join(each.description.split())}" for each in described]
-            said += "\n\nArgs:\n" + "\n".join(arguments)
+            text += "\n\nArgs:\n" + "\n".join(arguments)
         if raises:
-            said += f"\n\nRaises:\n    {raises}"
+            text += f"\n\nRaises:\n    {raises}"
         lines = [head]
         if len(head) > _LONGEST_LINE:
             lines = [f"    async def {name}(", "        self,", *(["        *,"] if signature else [])]
             lines += [*(f"        {each}," for each in signature), f"    ) -> {returns}:"]
-        self._body += ["", *lines, *docstring(said, "        "), *body]
+        self._body += ["", *lines, *docstring(text, "        "), *body]
 
 
 def _or_none(kind: str) -> str:
-    return kind if kind == "Any" or _allows_none(kind) else f"{kind} | None"
+    return kind if kind == "Any" or _can_be_none(kind) else f"{kind} | None"
 
 
-def _allows_none(kind: str) -> bool:
+def _can_be_none(kind: str) -> bool:
     return kind.split(" | ")[-1] == "None"
 
 
-def _said(about: JSON) -> str:
+def _description(about: JSON) -> str:
     text = about.get("description") or about.get("title") or about.get("name") or ""
     return "\n".join(str(text).splitlines()).strip() or "It is not described."
 
@@ -403,17 +403,17 @@ def _is_open(schema: JSON) -> bool:
     )
 
 
-def _named(item: Any, key: str) -> bool:
+def _has_name(item: Any, key: str) -> bool:
     return is_object(item) and isinstance(item.get(key), str) and item[key] != ""
 
 
 def _sorted(items: Sequence[JSON], key: str) -> list[JSON]:
     """Return the items that have a name, in its order; of several with one name, the first."""
-    found: dict[str, JSON] = {}
+    by_name: dict[str, JSON] = {}
     for item in items:
-        if _named(item, key):
-            found.setdefault(item[key], item)
-    return [found[name] for name in sorted(found)]
+        if _has_name(item, key):
+            by_name.setdefault(item[key], item)
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _line(text: str) -> str:

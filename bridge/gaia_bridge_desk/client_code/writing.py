@@ -154,7 +154,7 @@ class Types:
         self.declared: list[str] = []
         """The declarations of the types."""
         self._names = names
-        self._known: dict[tuple[int, str], str] = {}
+        self._by_reference: dict[tuple[int, str], str] = {}
         self._open: set[tuple[int, str]] = set()
         self._roots: list[JSON] = []
 
@@ -167,8 +167,8 @@ class Types:
             name: The type's name if it needs one.
             depth: How deep the part is.
         """
-        found = self._of(schema, root, name, depth) if depth < _DEEPEST else _ANY
-        return found if len(found) <= _LONGEST else _ANY
+        kind = self._of(schema, root, name, depth) if depth < _DEEPEST else _ANY
+        return kind if len(kind) <= _LONGEST else _ANY
 
     def _of(self, schema: Any, root: JSON, name: str, depth: int) -> str:
         if not is_object(schema):
@@ -188,8 +188,8 @@ class Types:
                 numbered = enumerate(choices, 1)
                 return _union(self.of(part, root, f"{name}{number}", depth + 1) for number, part in numbered)
         if is_array(parts := schema.get("allOf")):
-            found = [self.of(part, root, name, depth + 1) for part in parts]
-            return next((part for part in found if part != _ANY), _ANY)
+            kinds = [self.of(part, root, name, depth + 1) for part in parts]
+            return next((part for part in kinds if part != _ANY), _ANY)
         kind = schema.get("type")
         if is_array(kind):
             return _union(self._plain(str(each), schema, root, name, depth) for each in kind)
@@ -214,20 +214,20 @@ class Types:
         if not any(root is each for each in self._roots):
             self._roots.append(root)  # keeps the object alive, so that its id stays unique
         key = (id(root), reference)
-        if key in self._known:
-            return self._known[key]
-        found = _target(reference, root)
-        if found is None or key in self._open:
+        if key in self._by_reference:
+            return self._by_reference[key]
+        target = _target(reference, root)
+        if target is None or key in self._open:
             return _ANY
         last = reference.rpartition("/")[2]
         called = pascal_case(last, name) if reference != "#" else name
         self._open.add(key)
         try:
-            if "$ref" not in found and "enum" not in found and "const" not in found and object_parts(found, root)[0]:
-                own = self._typed_dict(found, root, called, depth, key)
-                self._known[key] = made = self._or_other_kinds(own, found, root, called, depth)
+            if not target.keys() & {"$ref", "enum", "const"} and object_parts(target, root)[0]:
+                own = self._typed_dict(target, root, called, depth, key)
+                self._by_reference[key] = made = self._or_other_kinds(own, target, root, called, depth)
                 return made
-            self._known[key] = made = self.of(found, root, called, depth + 1)
+            self._by_reference[key] = made = self.of(target, root, called, depth + 1)
         finally:
             self._open.discard(key)
         return made
@@ -236,7 +236,7 @@ class Types:
         properties, required = object_parts(schema, root)
         own = self._names.new(name)
         if key is not None:
-            self._known[key] = own  # before its fields, which may refer to the type
+            self._by_reference[key] = own  # before its fields, which may refer to the type
         fields = {
             field: self.of(part, root, f"{own}{pascal_case(field, 'Field')}"[:80], depth + 1)
             for field, part in properties.items()
@@ -298,8 +298,8 @@ def object_parts(schema: Any, root: JSON, depth: int = 0) -> ObjectParts:
 
 def _target(reference: str, root: JSON) -> JSON | None:
     """Return the target of a reference within the schema; other references are not followed."""
-    found = at_pointer(root, reference) if reference == "#" or reference.startswith("#/") else None
-    return found if is_object(found) else None
+    part = at_pointer(root, reference) if reference == "#" or reference.startswith("#/") else None
+    return part if is_object(part) else None
 
 
 def _union(kinds: Iterable[str]) -> str:

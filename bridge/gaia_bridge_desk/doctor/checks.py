@@ -102,7 +102,7 @@ class Kind(Struct, frozen=True):
         matter: The problem, in general.
         why: Why the problem matters.
         remedy: How to solve it, in general.
-        mended: Whether `--fix` repairs such findings, where the files are ours.
+        is_repairable: Whether `--fix` repairs such findings in files of the bridge.
     """
 
     id: str
@@ -110,9 +110,11 @@ class Kind(Struct, frozen=True):
     matter: str
     why: str
     remedy: str = NOTHING
-    mended: bool = False
+    is_repairable: bool = False
 
-    def found(self, message: str, about: str = "", remedy: str | None = None, repair: Repair | None = None) -> Finding:
+    def finding(
+        self, message: str, about: str = "", remedy: str | None = None, repair: Repair | None = None
+    ) -> Finding:
         """Return a finding of this kind.
 
         Args:
@@ -126,7 +128,7 @@ class Kind(Struct, frozen=True):
 
 T = TypeVar("T")
 
-_SAID: Final = 4_096
+_VERSION_BYTES: Final = 4_096
 """Bytes of a program's answer to `--version`; more is cut off, and the program ended."""
 
 _DESKTOP: Final = {
@@ -153,7 +155,7 @@ class Subject(Struct, frozen=True):
     patience: str = "check_timeout"
 
 
-class Said(Struct, frozen=True):
+class VersionAnswer(Struct, frozen=True):
     """A program's answer to a question for its version.
 
     Args:
@@ -165,7 +167,7 @@ class Said(Struct, frozen=True):
     problem: str = ""
 
 
-async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> Said:
+async def ask_version(words: Sequence[str], seconds: float, environ: Mapping[str, str]) -> VersionAnswer:
     """Run a program that reports its version, and ends. If it does not end, it is killed with its children.
 
     It is run in the root folder: `python -m` and the shims of version managers read files of the current folder,
@@ -195,25 +197,25 @@ async def what_it_says(words: Sequence[str], seconds: float, environ: Mapping[st
                         with suppress(OSError):
                             os.killpg(process.pid, signal.SIGKILL)
     except TimeoutError:
-        return Said("", f"it did not answer within {seconds:g} s")
+        return VersionAnswer("", f"it did not answer within {seconds:g} s")
     except OSError as error:
-        return Said("", f"it cannot be started: {error.strerror or error}")
+        return VersionAnswer("", f"it cannot be started: {error.strerror or error}")
     line = one_line(next(iter(text.strip().splitlines()), ""), 200)
     if code:
-        return Said(line, f"it ends with code {code}" + (f": {line}" if line else ""))
-    return Said(line)
+        return VersionAnswer(line, f"it ends with code {code}" + (f": {line}" if line else ""))
+    return VersionAnswer(line)
 
 
 async def _beginning(process: anyio.abc.Process) -> tuple[str, bool]:
     """Return the first output of a process, and whether that was all of it."""
     assert process.stdout is not None
-    said = b""
-    while len(said) < _SAID:
+    output = b""
+    while len(output) < _VERSION_BYTES:
         try:
-            said += await process.stdout.receive(_SAID)
+            output += await process.stdout.receive(_VERSION_BYTES)
         except anyio.EndOfStream:
-            return said.decode(errors="replace"), True
-    return said.decode(errors="replace"), False
+            return output.decode(errors="replace"), True
+    return output.decode(errors="replace"), False
 
 
 async def in_thread(function: Callable[[], T]) -> T:

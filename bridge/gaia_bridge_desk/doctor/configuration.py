@@ -13,7 +13,7 @@ from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.likeness import did_you_mean
 from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Repair, Subject
 from gaia_bridge_desk.doctor.repairing import OF_OTHERS, narrow
-from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
+from gaia_bridge_desk.doctor.surroundings import ServerEntry, State, Surroundings
 
 _FINE = Kind("config.fine", Level.OK, "the configuration can be read", "its servers are published")
 _NONE = Kind(
@@ -86,7 +86,7 @@ _OPEN_SECRET = Kind(
     "others can read a file of servers that holds a secret",
     "whoever reads it can use your token",
     "chmod go-rwx the file, or refer to the secret: ${env:NAME}",
-    mended=True,
+    is_repairable=True,
 )
 _DISABLED = Kind(
     "config.disabled",
@@ -115,34 +115,34 @@ _UNREADABLE = Kind(
 
 
 def _check(at: Surroundings) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for layer in at.servers.layers:
-        found += _of_layer(layer)
+        findings += _of_layer(layer)
     if at.server is not None and not at.wanted:
         hint = did_you_mean(at.server, [entry.name for entry in at.entries])
         message = f"no server is called {printable(at.server, 100)!r}"
-        found.append(_UNKNOWN.found(f"{message}; {hint}" if hint else message, at.server))
+        findings.append(_UNKNOWN.finding(f"{message}; {hint}" if hint else message, at.server))
     for entry in at.wanted:
-        found += _of_entry(entry)
+        findings += _of_entry(entry)
     off = [entry.name for entry in at.wanted if entry.state is State.DISABLED]
     if off:
         remedy = f"gaia-bridge enable {shlex.quote(off[0])}{at.config_words}"
-        found.append(_DISABLED.found(f"disabled: {', '.join(off)}", off[0], remedy))
-    if not at.entries and not found:
-        return [_NONE.found("no servers are configured")]
-    if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in found):
+        findings.append(_DISABLED.finding(f"disabled: {', '.join(off)}", off[0], remedy))
+    if not at.entries and not findings:
+        return [_NONE.finding("no servers are configured")]
+    if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in findings):
         number, used = len(at.wanted), sum(entry.state is State.USABLE for entry in at.wanted)
         files = ", ".join(str(layer.path) for layer in at.servers.layers if layer.state is LayerState.LOADED)
         rest = "" if used == number else f", {used} of them in use"
-        found.insert(0, _FINE.found(f"{number} server{'s' * (number != 1)} in {files}{rest}", files))
-    return found
+        findings.insert(0, _FINE.finding(f"{number} server{'s' * (number != 1)} in {files}{rest}", files))
+    return findings
 
 
 def _of_layer(layer: Layer) -> Iterator[Finding]:
     if layer.error is not None:
-        yield _BROKEN.found(str(layer.error), str(layer.path))
+        yield _BROKEN.finding(str(layer.error), str(layer.path))
     elif layer.kind is LayerKind.EXPLICIT and layer.state is LayerState.ABSENT:
-        yield _NO_FILE.found(f"{layer.path} is not there", str(layer.path))
+        yield _NO_FILE.finding(f"{layer.path} is not there", str(layer.path))
     for warning in layer.warnings:
         if "can read the secret" in warning:
             path = layer.path  # a project's file is the project's
@@ -152,38 +152,38 @@ def _of_layer(layer: Layer) -> Iterator[Finding]:
                 if layer.kind is LayerKind.LOCAL or path.is_symlink()
                 else Repair(command, partial(narrow, path, OF_OTHERS))
             )
-            yield _OPEN_SECRET.found(warning, str(path), command, repair)
+            yield _OPEN_SECRET.finding(warning, str(path), command, repair)
         elif "names no servers" in warning:
-            yield _DOUBTFUL.found(warning, str(layer.path))
+            yield _DOUBTFUL.finding(warning, str(layer.path))
 
 
-def _of_entry(entry: Entry) -> Iterator[Finding]:
+def _of_entry(entry: ServerEntry) -> Iterator[Finding]:
     where = f"{printable(entry.name, 100)} in {entry.layer.path}"
-    if entry.keyring and importlib.util.find_spec("keyring") is None:
-        yield _NO_KEYRING.found(f"{where} refers to the keyring", entry.name)
+    if entry.has_keyring_reference and importlib.util.find_spec("keyring") is None:
+        yield _NO_KEYRING.finding(f"{where} refers to the keyring", entry.name)
     elif entry.state is State.MISSING:
-        yield _MISSING.found(f"{where}: {entry.problem}", entry.name)
+        yield _MISSING.finding(f"{where}: {entry.problem}", entry.name)
     elif entry.state is State.UNUSABLE:
-        yield _UNUSABLE.found(f"{where}: {entry.problem}", entry.name)
+        yield _UNUSABLE.finding(f"{where}: {entry.problem}", entry.name)
     placed = entry.layer.placed(entry.name, entry.layer.entries[entry.name])
     for warning in entry.warnings:
         kind = _RELATIVE if warning == folder_warning(placed) else _DOUBTFUL
-        yield kind.found(f"{where}: {warning}", entry.name)
+        yield kind.finding(f"{where}: {warning}", entry.name)
 
 
 def _check_trust(at: Surroundings) -> list[Finding]:
     if at.trust_problem:
-        return [_UNREADABLE.found(at.trust_problem)]
+        return [_UNREADABLE.finding(at.trust_problem)]
     waiting = [entry for entry in at.wanted if entry.state is State.UNAPPROVED]
-    found = [
-        _UNAPPROVED.found(
+    findings = [
+        _UNAPPROVED.finding(
             f"{printable(entry.name, 100)} in {entry.layer.path} was not approved as it is now",
             entry.name,
             f"gaia-bridge trust {shlex.quote(entry.name)}{at.config_words}",
         )
         for entry in waiting
     ]
-    return found or [_APPROVED.found("no server waits for an approval")]
+    return findings or [_APPROVED.finding("no server waits for an approval")]
 
 
 CONFIGURATION = Subject(

@@ -14,7 +14,14 @@ import anyio
 from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge.version import __version__
-from gaia_bridge_daemon.front.greeting import STATUS, STATUS_BYTES, GreetingError, is_newer, read_greeting, written
+from gaia_bridge_daemon.front.greeting import (
+    STATUS,
+    STATUS_BYTES,
+    GreetingError,
+    format_greeting,
+    is_newer,
+    read_greeting,
+)
 from gaia_bridge_daemon.front.place import Place, Scope, is_private, places, runtime_path
 from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread
 from gaia_bridge_desk.doctor.files import GONE_AT_LOGIN, gone_at_login
@@ -75,13 +82,13 @@ async def _running(at: Surroundings) -> list[Finding]:
 
     async def look(place: Place) -> None:
         if await in_thread(partial(is_listened_at, place.front, at.limits.connect_timeout)):
-            answers[place.name] = await _judged(place, at.limits.connect_timeout)
+            answers[place.name] = await _examine(place, at.limits.connect_timeout)
 
     async with anyio.create_task_group() as tasks:
         for place in await in_thread(partial(_places, at)):
             tasks.start_soon(look, place)
-    found = [finding for name in sorted(answers) for finding in answers[name]]
-    return found or [_NONE.found("no bridge runs in the background; an editor starts it when it wants something")]
+    findings = [finding for name in sorted(answers) for finding in answers[name]]
+    return findings or [_NONE.finding("no bridge runs in the background; an editor starts it when it wants something")]
 
 
 def _places(at: Surroundings) -> list[Place]:
@@ -89,26 +96,26 @@ def _places(at: Surroundings) -> list[Place]:
     return places(folder) if is_private(folder) else []
 
 
-async def _judged(place: Place, seconds: float) -> list[Finding]:
+async def _examine(place: Place, seconds: float) -> list[Finding]:
     try:
         with anyio.fail_after(seconds):
-            told = await _status(place)
+            status = await _status(place)
     except TimeoutError:
-        remedy = "gaia-bridge down" if place.name == "default" else f"kill -9 {await _process(place, seconds)}"
+        remedy = "gaia-bridge down" if place.name == "default" else f"kill -9 {await _listener(place, seconds)}"
         return [
-            _MUTE.found(f"{place.name}: no answer within {seconds:g} s; its log is {place.log}", place.name, remedy)
+            _MUTE.finding(f"{place.name}: no answer within {seconds:g} s; its log is {place.log}", place.name, remedy)
         ]
     except GreetingError:
-        return [_STRANGE.found(f"{place.front}: what answers is no bridge", place.name)]
+        return [_STRANGE.finding(f"{place.front}: what answers is no bridge", place.name)]
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # the bridge has just ended
         return []
-    return list(_of_status(place, told))
+    return list(_of_status(place, status))
 
 
-async def _process(place: Place, seconds: float) -> str:
+async def _listener(place: Place, seconds: float) -> str:
     """Return the process that listens at a place, or a placeholder if the system does not say."""
 
-    def found() -> str:
+    def find() -> str:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(seconds)
             try:
@@ -117,7 +124,7 @@ async def _process(place: Place, seconds: float) -> str:
                 return "PROCESS"
             return str(peer_process(connection) or "PROCESS")
 
-    return await in_thread(found)
+    return await in_thread(find)
 
 
 async def _status(place: Place) -> dict[str, Any]:
@@ -127,7 +134,7 @@ async def _status(place: Place) -> dict[str, Any]:
         GreetingError: The answer is not that of a bridge.
     """
     async with await anyio.connect_unix(place.front) as stream:
-        await stream.send(written(do=STATUS))
+        await stream.send(format_greeting(do=STATUS))
         line = b""
         while not line.endswith(b"\n"):
             line += await stream.receive()
@@ -136,22 +143,22 @@ async def _status(place: Place) -> dict[str, Any]:
         return read_greeting(line)
 
 
-def _of_status(place: Place, told: dict[str, Any]) -> Iterator[Finding]:
-    scope = told.get("scope")
+def _of_status(place: Place, status: dict[str, Any]) -> Iterator[Finding]:
+    scope = status.get("scope")
     scope = scope if is_object(scope) else {}
-    version, pid = told["version"], told.get("pid")
+    version, pid = status["version"], status.get("pid")
     if is_newer(__version__, version):
         message = f"{place.name}: process {pid} is version {version}, this is {__version__}"
-        yield _OLDER.found(message, place.name, _command("restart", scope))
+        yield _OLDER.finding(message, place.name, _command("restart", scope))
     elif is_newer(version, __version__):
-        yield _NEWER.found(f"{place.name}: process {pid} is version {version}, this is {__version__}", place.name)
+        yield _NEWER.finding(f"{place.name}: process {pid} is version {version}, this is {__version__}", place.name)
     for path in _missing(scope):
         message = f"{place.name}: process {pid} publishes {path}, which is not there"
-        yield _GONE.found(message, place.name, _command("down", scope))
-    fronts = told.get("fronts")
+        yield _GONE.finding(message, place.name, _command("down", scope))
+    fronts = status.get("fronts")
     windows = len(fronts) if is_array(fronts) else 0
     clients = "no window" if not windows else f"{windows} window{'s' * (windows > 1)}"
-    yield _FINE.found(f"{place.name}: process {pid}, version {version}, {clients} at it", place.name)
+    yield _FINE.finding(f"{place.name}: process {pid}, version {version}, {clients} at it", place.name)
 
 
 def _missing(scope: dict[str, Any]) -> Iterator[str]:

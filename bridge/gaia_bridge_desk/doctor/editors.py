@@ -29,12 +29,12 @@ from gaia_bridge_desk.doctor.checks import (
     Level,
     NothingDoneError,
     Repair,
-    Said,
     Subject,
+    VersionAnswer,
+    ask_version,
     editor_path,
     found_program,
     in_thread,
-    what_it_says,
 )
 from gaia_bridge_desk.doctor.sockets import is_listened_at
 from gaia_bridge_desk.doctor.surroundings import Surroundings
@@ -56,7 +56,7 @@ class EditorEntry(Struct, frozen=True):
         path: The file.
         name: The bridge's name in the file.
         entry: The entry.
-        by_us: Whether `gaia-bridge install` wrote it.
+        is_installed: Whether `gaia-bridge install` wrote it.
     """
 
     editor: Editor
@@ -64,7 +64,7 @@ class EditorEntry(Struct, frozen=True):
     path: Path
     name: str
     entry: JSON
-    by_us: bool
+    is_installed: bool
 
     @property
     def words(self) -> list[str]:
@@ -97,8 +97,8 @@ class EditorEntry(Struct, frozen=True):
     @property
     def url(self) -> str:
         """Its address; empty if it is a program."""
-        found = (self.entry.get(key) for key in ("url", "serverUrl", "httpUrl"))
-        return next((url for url in found if isinstance(url, str)), "")
+        urls = (self.entry.get(key) for key in ("url", "serverUrl", "httpUrl"))
+        return next((url for url in urls if isinstance(url, str)), "")
 
     @property
     def port(self) -> int | None:
@@ -181,13 +181,13 @@ def _servers(editor: Editor, path: Path) -> JSON:
 
 
 def _ours(editor: Editor, place: Place, path: Path, servers: JSON) -> Iterator[EditorEntry]:
-    known = _remembered(path)
+    records = _records(path)
     for name, entry in servers.items():
-        if is_object(entry) and (name in known or is_ours(entry)):
-            yield EditorEntry(editor, place, path, name, entry, name in known)
+        if is_object(entry) and (name in records or is_ours(entry)):
+            yield EditorEntry(editor, place, path, name, entry, name in records)
 
 
-def _remembered(path: Path) -> dict[str, Installed]:
+def _records(path: Path) -> dict[str, Installed]:
     """Return the records of `install` about a file; none if they cannot be read, which is a finding of its own."""
     try:
         return InstalledFiles().of(path)
@@ -202,7 +202,7 @@ _PROGRAM_GONE = Kind(
     "the entry of an editor starts a program that is not there",
     "the editor shows the server as failed: the installation that wrote it was moved or removed",
     "gaia-bridge install EDITOR",
-    mended=True,
+    is_repairable=True,
 )
 _NOT_FOUND = Kind(
     "editor.program-bare",
@@ -210,7 +210,7 @@ _NOT_FOUND = Kind(
     "the entry of an editor names a program without its path, which an editor from the desktop does not find",
     "it works if the editor is started in a terminal, and not from a menu",
     "gaia-bridge install EDITOR writes the whole path",
-    mended=True,
+    is_repairable=True,
 )
 _OLDER = Kind(
     "editor.older",
@@ -218,7 +218,7 @@ _OLDER = Kind(
     "the entry of an editor starts an older version",
     "the editor runs that one, whatever is installed here",
     "gaia-bridge install EDITOR, which writes this one; or upgrade the other",
-    mended=True,
+    is_repairable=True,
 )
 _OTHER = Kind(
     "editor.other",
@@ -233,7 +233,7 @@ _BROKEN_PROGRAM = Kind(
     "the program that the entry of an editor starts does not work",
     "the editor shows the server as failed; often the Python of its environment was removed or upgraded",
     "gaia-bridge install EDITOR",
-    mended=True,
+    is_repairable=True,
 )
 _AGENT_GONE = Kind(
     "editor.agent-gone",
@@ -284,57 +284,59 @@ _NONE = Kind(
 
 async def _check(at: Surroundings) -> list[Finding]:
     entries, broken = await in_thread(partial(editor_entries, at))
-    found = [_BROKEN.found(file.problem, str(file.path)) for file in broken]
+    findings = [_BROKEN.finding(file.problem, str(file.path)) for file in broken]
     try:
         InstalledFiles().of(Path("/"))
     except ConfigError as error:
-        found.append(_INDEX.found(str(error), str(InstalledFiles().folder)))
-    said = await _versions(at, entries)
-    found += await in_thread(partial(_all_judged, at, entries, broken, said))
-    return found or [_NONE.found("no editor was found")]
+        findings.append(_INDEX.finding(str(error), str(InstalledFiles().folder)))
+    versions = await _versions(at, entries)
+    findings += await in_thread(partial(_findings, at, entries, broken, versions))
+    return findings or [_NONE.finding("no editor was found")]
 
 
-def _all_judged(
-    at: Surroundings, entries: list[EditorEntry], broken: list[BrokenFile], said: dict[str, Said]
+def _findings(
+    at: Surroundings, entries: list[EditorEntry], broken: list[BrokenFile], versions: dict[str, VersionAnswer]
 ) -> list[Finding]:
     """Return the findings about the entries, and about the editors that have none."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for entry in entries:
-        problems = [*_of_program(at, entry, said), *_of_arguments(entry), *_of_socket(at, entry)]
-        found += problems or [_FINE.found(f"{entry.editor.title}: {entry.name!r} in {entry.path}", str(entry.path))]
+        problems = [*_of_program(at, entry, versions), *_of_arguments(entry), *_of_socket(at, entry)]
+        findings += problems or [
+            _FINE.finding(f"{entry.editor.title}: {entry.name!r} in {entry.path}", str(entry.path))
+        ]
     with_it = {entry.editor.name for entry in entries} | {file.editor.name for file in broken}
     without = [editor for editor in EDITORS if editor.places and editor.name not in with_it and is_here(editor)]
     if without:
         names = ", ".join(editor.title for editor in without)
         remedy = f"gaia-bridge install {without[0].name}" if len(without) == 1 else "gaia-bridge install --all"
-        found.append(_ABSENT.found(f"without the bridge: {names}", "", remedy))
-    return found
+        findings.append(_ABSENT.finding(f"without the bridge: {names}", "", remedy))
+    return findings
 
 
-async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, Said]:
+async def _versions(at: Surroundings, entries: list[EditorEntry]) -> dict[str, VersionAnswer]:
     """Return the versions of other programs that editors start, by their paths."""
-    said: dict[str, Said] = {}
+    versions: dict[str, VersionAnswer] = {}
 
     async def ask(program: list[str]) -> None:
-        said[program[0]] = await what_it_says([*program, "--version"], at.limits.program_timeout, at.environ)
+        versions[program[0]] = await ask_version([*program, "--version"], at.limits.program_timeout, at.environ)
 
     programs = {entry.program[0]: entry.program for entry in entries if _may_be_asked(entry)}
     async with anyio.create_task_group() as tasks:
         for program in programs.values():
             tasks.start_soon(ask, program)
-    return said
+    return versions
 
 
 def _may_be_asked(entry: EditorEntry) -> bool:
     """Return whether the program of an entry is another bridge whose version can be asked for. A program that the file
     of a folder names is not run: a stranger may have written that file."""
     program = entry.program
-    if not program or entry.place.scope is Scope.WORKSPACE or not _runs_the_bridge(program) or _is_this(program[0]):
+    if not program or entry.place.scope is Scope.WORKSPACE or not _is_bridge_program(program) or _is_this(program[0]):
         return False
     return os.path.isabs(program[0]) and os.access(program[0], os.X_OK)
 
 
-def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> Iterator[Finding]:
+def _of_program(at: Surroundings, entry: EditorEntry, versions: dict[str, VersionAnswer]) -> Iterator[Finding]:
     """Yield the problems of the program that an entry starts."""
     if not entry.program:
         return
@@ -343,24 +345,24 @@ def _of_program(at: Surroundings, entry: EditorEntry, said: dict[str, Said]) -> 
         path = entry.search_path or editor_path(at)
         if "$" not in program and found_program(program, path) is None:
             message = f"{where} starts {program}, which is not in {path}"
-            yield _NOT_FOUND.found(message, str(entry.path), install, _repair(entry))
+            yield _NOT_FOUND.finding(message, str(entry.path), install, _repair(entry))
         return
     if not os.access(program, os.X_OK):
         message = f"{where} starts {program}, which is not there"
-        yield _PROGRAM_GONE.found(message, str(entry.path), install, _repair(entry))
+        yield _PROGRAM_GONE.finding(message, str(entry.path), install, _repair(entry))
         return
-    answer = said.get(program)
+    answer = versions.get(program)
     if answer is None:
         return
     version = answer.text.removeprefix("gaia-bridge ").strip()
     if answer.problem:
         message = f"{where} starts {program}: {answer.problem}"
-        yield _BROKEN_PROGRAM.found(message, str(entry.path), install, _repair(entry))
+        yield _BROKEN_PROGRAM.finding(message, str(entry.path), install, _repair(entry))
     elif is_newer(__version__, version):
         message = f"{where} starts {program}, version {version}; this is {__version__}"
-        yield _OLDER.found(message, str(entry.path), install, _repair(entry))
+        yield _OLDER.finding(message, str(entry.path), install, _repair(entry))
     else:
-        yield _OTHER.found(f"{where} starts {program}, version {version}", str(entry.path), install)
+        yield _OTHER.finding(f"{where} starts {program}, version {version}", str(entry.path), install)
 
 
 def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
@@ -369,10 +371,10 @@ def _of_arguments(entry: EditorEntry) -> Iterator[Finding]:
     config, agents = _named(entry)
     if config and not _is_there(config):
         message = f"{where} names {config}, which is not there"
-        yield _CONFIG_GONE.found(message, str(entry.path), f"{begin} --config PATH")
+        yield _CONFIG_GONE.finding(message, str(entry.path), f"{begin} --config PATH")
     for agent in agents:
         if problem := _problem_of(agent, entry):
-            yield _AGENT_GONE.found(f"{where} names {problem}", str(entry.path), f"{begin} PATH")
+            yield _AGENT_GONE.finding(f"{where} names {problem}", str(entry.path), f"{begin} PATH")
 
 
 def _problem_of(agent: str, entry: EditorEntry) -> str:
@@ -410,7 +412,7 @@ def _named(entry: EditorEntry) -> tuple[str, list[str]]:
 def _of_socket(at: Surroundings, entry: EditorEntry) -> Iterator[Finding]:
     if entry.socket and not is_listened_at(entry.socket, at.limits.connect_timeout):
         message = f"{_where(entry)} leads to {entry.socket}, where nobody listens"
-        yield _SOCKET_SILENT.found(message, str(entry.path))
+        yield _SOCKET_SILENT.finding(message, str(entry.path))
 
 
 def _file(agent: str) -> str:
@@ -426,7 +428,7 @@ def _is_this(program: str) -> bool:
     return os.path.realpath(program) == os.path.realpath(own_program()[0])
 
 
-def _runs_the_bridge(program: list[str]) -> bool:
+def _is_bridge_program(program: list[str]) -> bool:
     return len(program) > 1 or os.path.basename(program[0]) == "gaia-bridge"
 
 
@@ -470,7 +472,7 @@ def replaced_agents(old: EditorEntry, new: EditorEntry) -> list[str]:
 
 def _repair(entry: EditorEntry) -> Repair | None:
     """Return a repair that makes an entry of ours start this program; entries of others are not touched."""
-    if not entry.by_us or not _runs_the_bridge(entry.program):
+    if not entry.is_installed or not _is_bridge_program(entry.program):
         return None
     program = " ".join(own_program())
     text = f"have {entry.name!r} in {entry.path} start {program} (what is there now is kept in ~/.gaia/backups)"

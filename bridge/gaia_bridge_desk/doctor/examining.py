@@ -122,30 +122,30 @@ async def examine(
         doing: Called with the titles of the subjects that are still being examined.
     """
     limits = limits or DoctorLimits()
-    found: dict[str, list[Finding]] = {subject.title: [] for subject in subjects}
+    findings: dict[str, list[Finding]] = {subject.title: [] for subject in subjects}
     look = partial(look_around, config, server, offline=offline, limits=limits)
-    at: Surroundings | None = await _bounded(look, limits.check_timeout)
+    at: Surroundings | None = await _run_bounded(look, limits.check_timeout)
     if at is None:  # a keyring waits for its user, or the file lies on a network that is away
-        found[CONFIGURATION.title] = [_late(CONFIGURATION.title, limits.check_timeout)]
-        at = await _bounded(partial(look, references=False), limits.connect_timeout)
+        findings[CONFIGURATION.title] = [_late(CONFIGURATION.title, limits.check_timeout)]
+        at = await _run_bounded(partial(look, references=False), limits.connect_timeout)
         subjects = [subject for subject in subjects if subject not in (CONFIGURATION, TRUST, SERVERS)]
     if at is None:
-        return Examined(found, [], {}, [])
+        return Examined(findings, [], {}, [])
     around = at
     waiting = [subject.title for subject in subjects]
 
     async def check(subject: Subject) -> None:
-        found[subject.title] = await _checked(subject, around)
+        findings[subject.title] = await _run(subject, around)
         waiting.remove(subject.title)
         doing(", ".join(waiting).lower())
 
     async with anyio.create_task_group() as tasks:
         for subject in subjects:
             tasks.start_soon(check, subject)
-    editors: list[Editor] = await _bounded(clients_here, limits.check_timeout) or []
+    editors: list[Editor] = await _run_bounded(clients_here, limits.check_timeout) or []
     offers = {report["name"]: report["features"] for report in around.reports if report["state"] == "works"}
     rows = crossing(offers, editors)
-    return Examined(found, around.reports, {editor.name: editor.title for editor in editors}, rows)
+    return Examined(findings, around.reports, {editor.name: editor.title for editor in editors}, rows)
 
 
 async def examine_again(before: Examined, config: Path | None = None, server: str | None = None) -> Examined:
@@ -157,31 +157,31 @@ async def examine_again(before: Examined, config: Path | None = None, server: st
         server: As for `examine`.
     """
     others = [subject for subject in SUBJECTS if subject is not SERVERS]
-    found = await examine(config, server, offline=True, subjects=others)
-    return replace(before, subjects={**before.subjects, **found.subjects})
+    result = await examine(config, server, offline=True, subjects=others)
+    return replace(before, subjects={**before.subjects, **result.subjects})
 
 
-async def _checked(subject: Subject, at: Surroundings) -> list[Finding]:
+async def _run(subject: Subject, at: Surroundings) -> list[Finding]:
     """Return the findings of one subject; a check that fails or takes too long is a finding, too."""
     seconds: float = getattr(at.limits, subject.patience)
     try:
         with anyio.move_on_after(seconds):
             if inspect.iscoroutinefunction(subject.check):
-                found: Any = await subject.check(at)
+                findings: Any = await subject.check(at)
             else:
-                found = await in_thread(partial(subject.check, at))
-            return list(found)
+                findings = await in_thread(partial(subject.check, at))
+            return list(findings)
     except Exception as error:
         cause = only_error_in(error)
-        return [_FAILED.found(f"{subject.title}: {type(cause).__name__}: {cause}", subject.title)]
+        return [_FAILED.finding(f"{subject.title}: {type(cause).__name__}: {cause}", subject.title)]
     return [_late(subject.title, seconds)]
 
 
 def _late(title: str, seconds: float) -> Finding:
-    return _LATE.found(f"{title}: it took longer than {seconds:g} s", title)
+    return _LATE.finding(f"{title}: it took longer than {seconds:g} s", title)
 
 
-async def _bounded(function: Callable[[], Any], seconds: float) -> Any:
+async def _run_bounded(function: Callable[[], Any], seconds: float) -> Any:
     """Call a function that may wait for a file system; return `None` if that takes too long."""
     with anyio.move_on_after(seconds):
         return await in_thread(function)

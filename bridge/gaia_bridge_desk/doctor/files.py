@@ -52,15 +52,15 @@ def gone_at_login(at: Surroundings) -> Iterator[Finding]:
         if words and os.path.isabs(words[0]) and not os.access(words[0], os.X_OK):
             options = words[words.index(_UP) + 1 :] if _UP in words else []
             remedy = shlex.join(["gaia-bridge", _UP, "--at-login", *options])
-            yield GONE_AT_LOGIN.found(f"{path} starts {words[0]}, which is not there", str(path), remedy)
+            yield GONE_AT_LOGIN.finding(f"{path} starts {words[0]}, which is not there", str(path), remedy)
 
 
 def _files(at: Surroundings) -> list[Path]:
     """Return the files of `up --at-login` that are ours, judged by their names."""
     if at.platform == "darwin":
         return sorted(expanded(Path("~/Library/LaunchAgents")).glob("gaia-bridge*.plist"))
-    told = at.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(told) if os.path.isabs(told) else expanded(Path("~/.config"))
+    configured = at.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(configured) if os.path.isabs(configured) else expanded(Path("~/.config"))
     return sorted((folder / "systemd" / "user").glob("gaia-bridge*.service"))
 
 
@@ -71,8 +71,8 @@ def _command_line(path: Path) -> list[str]:
             content = file.read(_LONGEST)
         if path.suffix == ".plist":
             document: object = plistlib.loads(content)
-            found: object = document.get("ProgramArguments") if is_object(document) else None
-            return [str(word) for word in found] if is_array(found) else []
+            words: object = document.get("ProgramArguments") if is_object(document) else None
+            return [str(word) for word in words] if is_array(words) else []
         lines = content.decode("utf-8").splitlines()
         line = next((line for line in lines if line.startswith(_STARTS)), "")
         return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.removeprefix(_STARTS))]
@@ -101,7 +101,7 @@ _SECRET_OPEN = Kind(
     "others can read a file with secrets",
     "whoever reads it can use your tokens and logins",
     "chmod go-rwx the file, and renew what is in it if the machine has other users",
-    mended=True,
+    is_repairable=True,
 )
 _CHANGEABLE = Kind(
     "file.changeable",
@@ -109,7 +109,7 @@ _CHANGEABLE = Kind(
     "others can change a file that says what is started",
     "another user could have a program of theirs run as you; the bridge refuses such approvals",
     "chmod go-w the file",
-    mended=True,
+    is_repairable=True,
 )
 _NOT_YOURS = Kind(
     "file.not-yours",
@@ -130,27 +130,27 @@ def _check(at: Surroundings) -> list[Finding]:
     try:
         folder = expanded(_FOLDER)
     except ConfigError as error:
-        return [_NO_HOME.found(str(error))]
+        return [_NO_HOME.finding(str(error))]
     if not folder.parent.is_dir():
-        return [_NO_HOME.found(f"the home folder {folder.parent} is not there", str(folder.parent))]
+        return [_NO_HOME.finding(f"the home folder {folder.parent} is not there", str(folder.parent))]
     if not os.path.lexists(folder):
         if os.access(folder.parent, os.W_OK | os.X_OK):
-            return [_FINE.found(f"{folder} is created when it is needed", str(folder))]
-        return [_UNWRITABLE.found(f"{folder} is not there, and cannot be made", str(folder))]
-    found = [*_of_folder(folder)]
-    if not found:
+            return [_FINE.finding(f"{folder} is created when it is needed", str(folder))]
+        return [_UNWRITABLE.finding(f"{folder} is not there, and cannot be made", str(folder))]
+    findings = [*_of_folder(folder)]
+    if not findings:
         for path in _with_secrets(folder):
-            found += _of_secret(path)
+            findings += _of_secret(path)
         for path in dict.fromkeys([default_servers_path(), default_trust_path(), *_configured(at)]):
-            found += _of_launch_lines(path)
-    return found or [_FINE.found(f"{folder} and what is in it are yours alone", str(folder))]
+            findings += _of_launch_lines(path)
+    return findings or [_FINE.finding(f"{folder} and what is in it are yours alone", str(folder))]
 
 
 def _of_folder(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
-        yield _UNWRITABLE.found(f"{folder} is no folder", str(folder), f"move it away: mv {folder} {folder}.old")
+        yield _UNWRITABLE.finding(f"{folder} is no folder", str(folder), f"move it away: mv {folder} {folder}.old")
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield _UNWRITABLE.found(f"{folder} cannot be written", str(folder), f"chmod u+rwx {shlex.quote(str(folder))}")
+        yield _UNWRITABLE.finding(f"{folder} cannot be written", str(folder), f"chmod u+rwx {shlex.quote(str(folder))}")
     else:
         yield from _of_launch_lines(folder)
 
@@ -162,10 +162,10 @@ def _with_secrets(folder: Path) -> Iterator[Path]:
         try:
             with os.scandir(folder / name) as entries:
                 # `zip` with a range stops at the limit, without listing the rest.
-                found = [Path(each.path) for each, _ in zip(entries, range(_MOST), strict=False)]
+                paths = [Path(each.path) for each, _ in zip(entries, range(_MOST), strict=False)]
         except OSError:  # most have no such folder
             continue
-        yield from sorted(found)
+        yield from sorted(paths)
 
 
 def _configured(at: Surroundings) -> list[Path]:
@@ -178,11 +178,11 @@ def _of_secret(path: Path) -> Iterator[Finding]:
     if about is None or not stat.S_ISREG(about.st_mode):
         return
     if about.st_uid != os.getuid():
-        yield _NOT_YOURS.found(f"{path} belongs to user {about.st_uid}", str(path), _own(path))
+        yield _NOT_YOURS.finding(f"{path} belongs to user {about.st_uid}", str(path), _chown_command(path))
     elif about.st_mode & 0o077:
         command = f"chmod go-rwx {shlex.quote(str(path))}"
         repair = None if path.is_symlink() else Repair(command, partial(narrow, path, OF_OTHERS))
-        yield _SECRET_OPEN.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", str(path), command, repair)
+        yield _SECRET_OPEN.finding(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", str(path), command, repair)
 
 
 def _of_launch_lines(path: Path) -> Iterator[Finding]:
@@ -190,12 +190,12 @@ def _of_launch_lines(path: Path) -> Iterator[Finding]:
     if about is None or writable_by_others(about) is None:
         return
     if about.st_uid != os.getuid():
-        yield _NOT_YOURS.found(f"{path} belongs to user {about.st_uid}", str(path), _own(path))
+        yield _NOT_YOURS.finding(f"{path} belongs to user {about.st_uid}", str(path), _chown_command(path))
         return
     mode = stat.S_IMODE(about.st_mode)
     command = f"chmod go-w {shlex.quote(str(path))}"
     repair = None if path.is_symlink() else Repair(command, partial(narrow, path, 0o022))
-    yield _CHANGEABLE.found(f"{path} has the mode {mode:04o}", str(path), command, repair)
+    yield _CHANGEABLE.finding(f"{path} has the mode {mode:04o}", str(path), command, repair)
 
 
 def _about(path: Path) -> os.stat_result | None:
@@ -205,7 +205,7 @@ def _about(path: Path) -> os.stat_result | None:
         return None
 
 
-def _own(path: Path) -> str:
+def _chown_command(path: Path) -> str:
     return f"sudo chown $USER {shlex.quote(str(path))}"
 
 
@@ -232,8 +232,8 @@ _FEW_FILES = Kind(
 
 
 def _check_resources(at: Surroundings) -> list[Finding]:
-    found = [*_of_disks(at), *_of_open_files(at)]
-    return found or [_ENOUGH.found("the disks of the bridge's folders have room, and enough files may be open")]
+    findings = [*_of_disks(at), *_of_open_files(at)]
+    return findings or [_ENOUGH.finding("the disks of the bridge's folders have room, and enough files may be open")]
 
 
 def _of_disks(at: Surroundings) -> Iterator[Finding]:
@@ -253,7 +253,7 @@ def _of_disks(at: Surroundings) -> Iterator[Finding]:
         has_no_names = bool(disk.f_files) and not disk.f_favail
         if device not in seen and (free < at.limits.free_bytes or has_no_names):
             what = "can hold no more files" if has_no_names else f"has {free / MIB:.1f} MiB left"
-            yield _DISK_FULL.found(f"the disk of {folder} {what}", folder)
+            yield _DISK_FULL.finding(f"the disk of {folder} {what}", folder)
         seen.add(device)
 
 
@@ -267,7 +267,7 @@ def _existing(folder: str) -> str:
 def _of_open_files(at: Surroundings) -> Iterator[Finding]:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed != resource.RLIM_INFINITY and allowed < at.limits.open_files:
-        yield _FEW_FILES.found(f"{allowed} files may be open at once; expected {at.limits.open_files} at least")
+        yield _FEW_FILES.finding(f"{allowed} files may be open at once; expected {at.limits.open_files} at least")
 
 
 RESOURCES = Subject("Resources", (_ENOUGH, _DISK_FULL, _FEW_FILES), _check_resources)

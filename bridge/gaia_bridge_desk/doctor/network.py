@@ -73,26 +73,26 @@ _SWITCHES: Final = {"NODE_TLS_REJECT_UNAUTHORIZED": "0", "PYTHONHTTPSVERIFY": "0
 
 
 def _check(at: Surroundings) -> list[Finding]:
-    found = [*_of_variables(at), *_switched_off(at)]
+    findings = [*_of_variables(at), *_switched_off(at)]
     store, problem = _store()
     is_named = any(at.environ.get(name) for name in ("SSL_CERT_FILE", _FOLDER))
     if problem and not is_named:
         command = f"sudo chmod a+rX {shlex.quote(_barred(store))}"
-        found.append(_STORE_UNREADABLE.found(f"{store} cannot be read: {problem}", store, command))
+        findings.append(_STORE_UNREADABLE.finding(f"{store} cannot be read: {problem}", store, command))
     elif not store and not is_named:
-        found.append(_NO_STORE.found("no certificate of an authority was found where OpenSSL looks"))
-    if not found:
+        findings.append(_NO_STORE.finding("no certificate of an authority was found where OpenSSL looks"))
+    if not findings:
         named = [name for name in (*_FILES, _FOLDER) if at.environ.get(name)]
-        told = (f"of the system ({store})" if not problem else "") + (f", and of {', '.join(named)}" if named else "")
-        found.append(_FINE.found(f"certificates are there: {told}"))
-    return found
+        text = (f"of the system ({store})" if not problem else "") + (f", and of {', '.join(named)}" if named else "")
+        findings.append(_FINE.finding(f"certificates are there: {text}"))
+    return findings
 
 
 def _store() -> tuple[str, str]:
     """Return the system's file or folder of certificates, if any, and why it cannot be read, if so."""
     paths = ssl.get_default_verify_paths()
     unreadable = ("", "")
-    for path, is_filled in ((paths.openssl_cafile, _holds_text), (paths.openssl_capath, os.listdir)):
+    for path, is_filled in ((paths.openssl_cafile, _has_text), (paths.openssl_capath, os.listdir)):
         try:
             if is_filled(path):
                 return path, ""
@@ -103,7 +103,7 @@ def _store() -> tuple[str, str]:
     return unreadable
 
 
-def _holds_text(path: str) -> bool:
+def _has_text(path: str) -> bool:
     if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would wait for ever
         return False
     with open(path, "rb") as file:
@@ -123,20 +123,20 @@ def _of_variables(at: Surroundings) -> Iterator[Finding]:
     if folders := at.environ.get(_FOLDER):
         named = folders.split(os.pathsep)
         if missing := next((folder for folder in named if not os.path.isdir(folder)), None):
-            yield _MISSING.found(f"{_FOLDER} names {missing}, which is no folder", _FOLDER, f"unset {_FOLDER}")
+            yield _MISSING.finding(f"{_FOLDER} names {missing}, which is no folder", _FOLDER, f"unset {_FOLDER}")
         elif barred := next((folder for folder in named if not os.access(folder, os.R_OK | os.X_OK)), None):
-            yield _UNREADABLE.found(f"{_FOLDER} names {barred}, which cannot be read", _FOLDER)
+            yield _UNREADABLE.finding(f"{_FOLDER} names {barred}, which cannot be read", _FOLDER)
 
 
 def _of_file(name: str, path: str) -> Iterator[Finding]:
     """Yield the problems of a file of certificates; a folder is allowed where Python reads it."""
     if not os.path.exists(path):
-        yield _MISSING.found(f"{name} names {path}, which is not there", name, f"unset {name}, or mend its path")
+        yield _MISSING.finding(f"{name} names {path}, which is not there", name, f"unset {name}, or mend its path")
         return
     if os.path.isdir(path) and name == "REQUESTS_CA_BUNDLE":
         return
     if not os.path.isfile(path):  # to open a pipe would wait for ever
-        yield _UNREADABLE.found(f"{name} names {path}, which is no regular file", name)
+        yield _UNREADABLE.finding(f"{name} names {path}, which is no regular file", name)
         return
     try:
         with open(path, "rb") as file:
@@ -144,15 +144,15 @@ def _of_file(name: str, path: str) -> Iterator[Finding]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(path)
     except ssl.SSLError:
-        yield _INVALID.found(f"{name} names {path}, which holds no certificate in PEM", name)
+        yield _INVALID.finding(f"{name} names {path}, which holds no certificate in PEM", name)
     except OSError as error:
-        yield _UNREADABLE.found(f"{name} names {path}, which cannot be read: {error.strerror}", name)
+        yield _UNREADABLE.finding(f"{name} names {path}, which cannot be read: {error.strerror}", name)
 
 
 def _switched_off(at: Surroundings) -> Iterator[Finding]:
     for name, value in _SWITCHES.items():
         if at.environ.get(name) == value:
-            yield _UNCHECKED.found(f"{name} is {value}", name, f"unset {name}")
+            yield _UNCHECKED.finding(f"{name} is {value}", name, f"unset {name}")
 
 
 CERTIFICATES = Subject(
@@ -202,24 +202,26 @@ _NAMES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 async def _check_proxies(at: Surroundings) -> list[Finding]:
     named = dict(_named(at.environ))
     if not named:
-        return [_NONE.found("no proxy is configured")]
-    found: list[Finding] = []
+        return [_NONE.finding("no proxy is configured")]
+    findings: list[Finding] = []
     places: dict[tuple[str, int], str] = {}
     for name, value in named.items():
         try:
             proxy = proxy_at(value, name)
         except SocksError:
-            found.append(_SOCKS.found(f"{name} names a SOCKS proxy", name))
+            findings.append(_SOCKS.finding(f"{name} names a SOCKS proxy", name))
         except ProxyAddressError:
-            found.append(_PROXY_INVALID.found(f"{name} is no address of a proxy", name))
+            findings.append(_PROXY_INVALID.finding(f"{name} is no address of a proxy", name))
         else:
             places.setdefault((proxy.host, proxy.port), name)
-    if not at.offline:
-        found += await _deaf_ones(places, at.limits.connect_timeout)
-    if places and not _goes_round(at.environ):
-        found.append(_LOOPBACK.found(f"{', '.join(named)} without NO_PROXY for 127.0.0.1 and localhost", "NO_PROXY"))
+    if not at.is_offline:
+        findings += await _silent_proxies(places, at.limits.connect_timeout)
+    if places and not _is_loopback_bypassed(at.environ):
+        findings.append(
+            _LOOPBACK.finding(f"{', '.join(named)} without NO_PROXY for 127.0.0.1 and localhost", "NO_PROXY")
+        )
     shown = ", ".join(f"{name} {host}:{port}" for (host, port), name in places.items())
-    return found or [_PROXY_FINE.found(f"by {shown}")]
+    return findings or [_PROXY_FINE.finding(f"by {shown}")]
 
 
 def _named(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -229,9 +231,9 @@ def _named(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-async def _deaf_ones(places: Mapping[tuple[str, int], str], seconds: float) -> list[Finding]:
+async def _silent_proxies(places: Mapping[tuple[str, int], str], seconds: float) -> list[Finding]:
     """Return a finding for each proxy that takes no connection."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
 
     async def look(host: str, port: int, name: str) -> None:
         try:
@@ -239,17 +241,17 @@ async def _deaf_ones(places: Mapping[tuple[str, int], str], seconds: float) -> l
                 async with await anyio.connect_tcp(host, port):
                     return
         except TimeoutError:
-            found.append(_DEAF.found(f"{name}: {host}:{port} takes no connection within {seconds:g} s", name))
+            findings.append(_DEAF.finding(f"{name}: {host}:{port} takes no connection within {seconds:g} s", name))
         except OSError:
-            found.append(_DEAF.found(f"{name}: {host}:{port} takes no connection", name))
+            findings.append(_DEAF.finding(f"{name}: {host}:{port} takes no connection", name))
 
     async with anyio.create_task_group() as tasks:
         for (host, port), name in places.items():
             tasks.start_soon(look, host, port, name)
-    return sorted(found, key=lambda finding: finding.about)
+    return sorted(findings, key=lambda finding: finding.about)
 
 
-def _goes_round(environ: Mapping[str, str]) -> bool:
+def _is_loopback_bypassed(environ: Mapping[str, str]) -> bool:
     hosts = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").split(",")
     plain = {host.strip().strip(".[]").partition("/")[0] for host in hosts}
     return "*" in plain or any(is_loopback_host(host) or host == "127.0.0.0" for host in plain if host)

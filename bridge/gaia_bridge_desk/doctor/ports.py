@@ -48,39 +48,39 @@ async def _check(at: Surroundings) -> list[Finding]:
     for entry in (await in_thread(partial(editor_entries, at)))[0]:
         if entry.port is not None:
             wanted.setdefault(entry.port, []).append(entry.editor.title)
-    found: dict[int, Finding] = {}
+    findings: dict[int, Finding] = {}
 
     async def look(port: int, editors: list[str]) -> None:
-        found[port] = await _judged(port, editors, at.limits.connect_timeout)
+        findings[port] = await _examine(port, editors, at.limits.connect_timeout)
 
     async with anyio.create_task_group() as tasks:
         for port, editors in wanted.items():
             tasks.start_soon(look, port, editors)
-    return [found[port] for port in sorted(found)]
+    return [findings[port] for port in sorted(findings)]
 
 
-async def _judged(port: int, editors: list[str], seconds: float) -> Finding:
+async def _examine(port: int, editors: list[str], seconds: float) -> Finding:
     about = f"{DEFAULT_HOST}:{port}"
     try:
         with anyio.fail_after(seconds):
             stream = await anyio.connect_tcp(DEFAULT_HOST, port)
     except (OSError, TimeoutError):
         if editors:
-            return _NOBODY.found(f"{', '.join(editors)}: nobody listens at {about}", about)
-        return _FREE.found(f"port {port} is free", about)
+            return _NOBODY.finding(f"{', '.join(editors)}: nobody listens at {about}", about)
+        return _FREE.finding(f"port {port} is free", about)
     answer = b""
     with anyio.move_on_after(seconds):
         async with stream:
-            answer = await _answer(stream, port)
+            answer = await _ask(stream, port)
     if _is_bridge(answer):
-        return _OURS.found(f"a bridge listens at {about}", about)
+        return _OURS.finding(f"a bridge listens at {about}", about)
     process = await in_thread(partial(_listener, port))
     who = process or "which one is told by: " + f"lsof -nP -iTCP:{port} -sTCP:LISTEN"
     remedy = f"end it ({process}), or: gaia-bridge serve --port {port + 1}" if process else None
-    return _STRANGER.found(f"port {port} is taken by another program ({who})", about, remedy)
+    return _STRANGER.finding(f"port {port} is taken by another program ({who})", about, remedy)
 
 
-async def _answer(stream: anyio.abc.SocketStream, port: int) -> bytes:
+async def _ask(stream: anyio.abc.SocketStream, port: int) -> bytes:
     """Send a harmless request and return the answer."""
     answer = b""
     try:
@@ -95,12 +95,12 @@ async def _answer(stream: anyio.abc.SocketStream, port: int) -> bytes:
 def _is_bridge(answer: bytes) -> bool:
     head, _, body = answer.partition(b"\r\n\r\n")
     try:
-        told = json.loads(body)
+        info = json.loads(body)
     except (ValueError, RecursionError):
         return False
     # A bridge with a token only reports here that it runs, and proves that it knows the token.
     return (
-        head.startswith(b"HTTP/1.1 200") and is_object(told) and (told.get("service") == INFO.title or "proof" in told)
+        head.startswith(b"HTTP/1.1 200") and is_object(info) and (info.get("service") == INFO.title or "proof" in info)
     )
 
 

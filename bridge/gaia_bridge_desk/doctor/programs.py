@@ -22,8 +22,9 @@ from gaia_bridge_desk.doctor.checks import (
     Finding,
     Kind,
     Level,
-    Said,
     Subject,
+    VersionAnswer,
+    ask_version,
     editor_path,
     found_program,
     in_thread,
@@ -31,7 +32,6 @@ from gaia_bridge_desk.doctor.checks import (
     looked_up,
     search_path,
     servers_path,
-    what_it_says,
 )
 from gaia_bridge_desk.doctor.editors import editor_entries
 from gaia_bridge_desk.doctor.surroundings import State, Surroundings
@@ -83,31 +83,33 @@ async def _check_python(at: Surroundings) -> list[Finding]:
     own = own_program()
     where = f"Python {platform.python_version()} in {sys.prefix}"
     kind = "an environment of its own" if sys.prefix != sys.base_prefix else "no virtual environment"
-    found = [_THIS.found(f"gaia-bridge {__version__}, {where} ({kind}); editors are given {' '.join(own)}", own[0])]
+    findings = [
+        _THIS.finding(f"gaia-bridge {__version__}, {where} ({kind}); editors are given {' '.join(own)}", own[0])
+    ]
     if "/archive-v0/" in own[0]:
-        found.append(_PASSING.found(f"{own[0]} is in a cache of uv", own[0]))
+        findings.append(_PASSING.finding(f"{own[0]} is in a cache of uv", own[0]))
     if len(own) > 1:
-        found.append(_NO_SCRIPT.found(f"{sys.executable} has no gaia-bridge beside it", sys.executable))
+        findings.append(_NO_SCRIPT.finding(f"{sys.executable} has no gaia-bridge beside it", sys.executable))
     programs = await in_thread(partial(_on_path, at))
     if not programs:
-        return [*found, _NOT_ON_PATH.found("no gaia-bridge is found on the PATH", own[0])]
+        return [*findings, _NOT_ON_PATH.finding("no gaia-bridge is found on the PATH", own[0])]
     others = _others(programs, own)
     if not others:
-        return found
+        return findings
     if others[0] != programs[0]:
-        return [*found, _OTHERS.found(f"also on the PATH: {', '.join(others)}", others[0])]
-    said = await what_it_says([others[0], "--version"], at.limits.program_timeout, at.environ)
-    version = said.problem or said.text.removeprefix("gaia-bridge ")
+        return [*findings, _OTHERS.finding(f"also on the PATH: {', '.join(others)}", others[0])]
+    answer = await ask_version([others[0], "--version"], at.limits.program_timeout, at.environ)
+    version = answer.problem or answer.text.removeprefix("gaia-bridge ")
     remedy = f"put {_folder(own[0])} first on the PATH, or remove the other"
     message = f"the shell starts {others[0]} ({version}), not {own[0]}"
-    return [*found, _OTHER_FIRST.found(message, others[0], remedy)]
+    return [*findings, _OTHER_FIRST.finding(message, others[0], remedy)]
 
 
 def _on_path(at: Surroundings) -> list[str]:
     """Return every `gaia-bridge` of the PATH, in its order."""
     folders = dict.fromkeys(search_path(at).split(os.pathsep))
-    found = (path for folder in folders if (path := found_program("gaia-bridge", folder)) is not None)
-    return list({os.path.realpath(path): path for path in reversed(list(found))}.values())[::-1]
+    paths = (path for folder in folders if (path := found_program("gaia-bridge", folder)) is not None)
+    return list({os.path.realpath(path): path for path in reversed(list(paths))}.values())[::-1]
 
 
 def _others(programs: list[str], own: list[str]) -> list[str]:
@@ -196,19 +198,19 @@ async def _check(at: Surroundings) -> list[Finding]:
     needed = _needed(at)
     usual = await in_thread(partial(_usual, at))
     there = {name: path for name, path in usual.items() if path is not None}
-    said = dict[str, Said]()
+    answers = dict[str, VersionAnswer]()
 
     async def ask(name: str, path: str) -> None:
         words = [path, *_ASKED.get(name, ("--version",))]
-        said[name] = await what_it_says(words, at.limits.program_timeout, at.environ)
+        answers[name] = await ask_version(words, at.limits.program_timeout, at.environ)
 
     async with anyio.create_task_group() as tasks:
         for name, path in there.items():
             tasks.start_soon(ask, name, path)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for name in _SOURCES:
-        found += _judged(name, usual[name], said.get(name), sorted(needed.get(name, ())))
-    return found + await in_thread(lambda: [*_other_commands(at, needed), *_hidden(at, needed)])
+        findings += _findings(name, usual[name], answers.get(name), sorted(needed.get(name, ())))
+    return findings + await in_thread(lambda: [*_other_commands(at, needed), *_hidden(at, needed)])
 
 
 def _usual(at: Surroundings) -> dict[str, str | None]:
@@ -218,10 +220,10 @@ def _usual(at: Surroundings) -> dict[str, str | None]:
 
 def _needed(at: Surroundings) -> dict[str, set[str]]:
     """Return the servers by the programs that start them, which are looked up on the PATH or by their paths."""
-    found: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
     for name, command in _commands(at):
-        found.setdefault(command, set()).add(name)
-    return found
+        needed.setdefault(command, set()).add(name)
+    return needed
 
 
 def _commands(at: Surroundings) -> Iterator[tuple[str, str]]:
@@ -230,26 +232,28 @@ def _commands(at: Surroundings) -> Iterator[tuple[str, str]]:
             yield entry.name, command
 
 
-def _judged(name: str, path: str | None, said: Said | None, servers: list[str]) -> list[Finding]:
+def _findings(name: str, path: str | None, answer: VersionAnswer | None, servers: list[str]) -> list[Finding]:
     if path is None:
         if servers:
             return [
-                _MISSING.found(f"{name} is not found on the PATH; needed by {', '.join(servers)}", name, _get(name))
+                _MISSING.finding(
+                    f"{name} is not found on the PATH; needed by {', '.join(servers)}", name, _advice(name)
+                )
             ]
-        return [_ABSENT.found(f"{name} is not installed", name, f"when you need it: {_SOURCES[name]}")]
-    assert said is not None
-    if said.problem:
+        return [_ABSENT.finding(f"{name} is not installed", name, f"when you need it: {_SOURCES[name]}")]
+    assert answer is not None
+    if answer.problem:
         kind = _BROKEN if servers else _BROKEN_UNUSED
         wanted = f"; needed by {', '.join(servers)}" if servers else ""
         if name == "docker":
             start = "start Docker Desktop, or: sudo systemctl start docker"
             message = f"{path}: Docker's daemon does not answer{wanted or '; no server needs it'}"
-            return [kind.found(message, path, start if servers else f"when you need it: {start}")]
-        return [kind.found(f"{path} does not work: {said.problem}{wanted}", path, f"{shlex.quote(path)} --version")]
-    number = re.match(r"v?(\d+)\.", said.text)
+            return [kind.finding(message, path, start if servers else f"when you need it: {start}")]
+        return [kind.finding(f"{path} does not work: {answer.problem}{wanted}", path, f"{shlex.quote(path)} --version")]
+    number = re.match(r"v?(\d+)\.", answer.text)
     if name == "node" and number is not None and int(number[1]) < _OLDEST_NODE:
-        return [_NODE_OLD.found(f"{path} is {said.text}", path)]
-    return [_WORKS.found(f"{name} {said.text.removeprefix(name).strip()}: {path}", path)]
+        return [_NODE_OLD.finding(f"{path} is {answer.text}", path)]
+    return [_WORKS.finding(f"{name} {answer.text.removeprefix(name).strip()}: {path}", path)]
 
 
 def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
@@ -258,7 +262,7 @@ def _other_commands(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[F
         if command not in _SOURCES and is_missing(command, at):
             name = os.path.basename(command)
             where = "is not there, or cannot be run" if os.sep in command else "is not found on the PATH"
-            yield _MISSING.found(f"{command} {where}; needed by {', '.join(sorted(servers))}", command, _get(name))
+            yield _MISSING.finding(f"{command} {where}; needed by {', '.join(sorted(servers))}", command, _advice(name))
 
 
 def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
@@ -277,13 +281,13 @@ def _hidden(at: Surroundings, needed: dict[str, set[str]]) -> Iterator[Finding]:
         remedy = f'write it into the entry of {servers}: "command": "{path}"'
         others = [other for other in elsewhere.values() if other and os.path.realpath(other) != os.path.realpath(path)]
         if servers and missing is not None:
-            yield _HIDDEN.found(f"{name} is {path}, which is not in {missing}", path, remedy)
+            yield _HIDDEN.finding(f"{name} is {path}, which is not in {missing}", path, remedy)
         elif servers and others:
-            yield _DIFFERS.found(f"{name} is {path} for the shell, and {others[0]} for an editor", path, remedy)
-    told = [f"an editor from the desktop looks in {' and '.join(looked_in)}"]
-    told += [f"it finds {', '.join(seen)}"] if seen else []
-    told += [f"it does not find {', '.join(hidden)}, which the shell does"] if hidden else []
-    yield _PATHS.found("; ".join(told))
+            yield _DIFFERS.finding(f"{name} is {path} for the shell, and {others[0]} for an editor", path, remedy)
+    clauses = [f"an editor from the desktop looks in {' and '.join(looked_in)}"]
+    clauses += [f"it finds {', '.join(seen)}"] if seen else []
+    clauses += [f"it does not find {', '.join(hidden)}, which the shell does"] if hidden else []
+    yield _PATHS.finding("; ".join(clauses))
 
 
 def _paths_of_editors(at: Surroundings) -> list[str]:
@@ -292,7 +296,7 @@ def _paths_of_editors(at: Surroundings) -> list[str]:
     return list(dict.fromkeys(entry.search_path or editor_path(at) for entry in entries)) or [editor_path(at)]
 
 
-def _get(name: str) -> str:
+def _advice(name: str) -> str:
     source = _SOURCES.get(name)
     return _MISSING.remedy if source is None else f"install {source}"
 

@@ -32,8 +32,8 @@ class Outcome(Struct, frozen=True):
     def as_json(self) -> JSON:
         """Return the outcome as JSON for other programs."""
         assert self.finding.repair is not None
-        told = {"id": self.finding.kind.id, "about": self.finding.about, "done": self.finding.repair.text}
-        return told if not self.problem else {**told, "problem": self.problem}
+        fields = {"id": self.finding.kind.id, "about": self.finding.about, "done": self.finding.repair.text}
+        return fields if not self.problem else {**fields, "problem": self.problem}
 
 
 def repair_all(
@@ -68,13 +68,13 @@ def _is_file_or_folder(mode: int) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def narrow(path: str | Path, rights: int, is_meant: Callable[[int], bool] = _is_file_or_folder) -> None:
+def narrow(path: str | Path, rights: int, is_expected: Callable[[int], bool] = _is_file_or_folder) -> None:
     """Take away some rights and leave all others; a link is left alone, because it leads elsewhere.
 
     Args:
         path: A file, a folder or a socket.
         rights: The rights to take away.
-        is_meant: Takes the mode, and returns whether the file is still of the expected type.
+        is_expected: Takes the mode, and returns whether the file is still of the expected type.
 
     Raises:
         NothingDoneError: The file is no longer the one that was examined.
@@ -84,28 +84,28 @@ def narrow(path: str | Path, rights: int, is_meant: Callable[[int], bool] = _is_
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise NothingDoneError("it is a link") from None
-        _narrow_unopened(path, rights, is_meant)  # a socket, or a file that we may not read
+        _narrow_unopened(path, rights, is_expected)  # a socket, or a file that we may not read
         return
     try:
-        os.fchmod(descriptor, _narrowed(os.fstat(descriptor), rights, is_meant))
+        os.fchmod(descriptor, _narrowed(os.fstat(descriptor), rights, is_expected))
     finally:
         os.close(descriptor)
 
 
-def _narrow_unopened(path: str | Path, rights: int, is_meant: Callable[[int], bool]) -> None:
-    mode = _narrowed(os.lstat(path), rights, is_meant)
+def _narrow_unopened(path: str | Path, rights: int, is_expected: Callable[[int], bool]) -> None:
+    mode = _narrowed(os.lstat(path), rights, is_expected)
     try:
         os.chmod(path, mode, follow_symlinks=False)  # the path may be a link by now
     except NotImplementedError:
         raise NothingDoneError("it cannot be changed without following links on this system") from None
 
 
-def _narrowed(about: os.stat_result, rights: int, is_meant: Callable[[int], bool]) -> int:
+def _narrowed(about: os.stat_result, rights: int, is_expected: Callable[[int], bool]) -> int:
     """Return the mode without some rights, if the file is still ours and of the expected type."""
     if stat.S_ISLNK(about.st_mode):
         raise NothingDoneError("it is a link")
     if about.st_uid != os.getuid():
         raise NothingDoneError("it belongs to somebody else")
-    if not is_meant(about.st_mode):
+    if not is_expected(about.st_mode):
         raise NothingDoneError("it is another kind of file by now")
     return stat.S_IMODE(about.st_mode) & ~rights

@@ -39,7 +39,7 @@ from gaia_bridge_daemon.front.greeting import STATUS
 from gaia_bridge_daemon.front.launching import BridgeDownError, ask
 from gaia_bridge_daemon.front.place import is_private, places, runtime_path
 from gaia_bridge_desk.doctor.checks import Finding, Kind, Level, Subject, in_thread, is_missing, looked_up
-from gaia_bridge_desk.doctor.surroundings import Entry, State, Surroundings
+from gaia_bridge_desk.doctor.surroundings import ServerEntry, State, Surroundings
 from gaia_bridge_desk.editors.finding import is_here
 from gaia_bridge_desk.editors.table import EDITORS, Editor
 
@@ -49,12 +49,12 @@ class Feature(Struct, frozen=True):
 
     Args:
         name: Its name here.
-        asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
+        is_asked: Whether servers ask clients for it in the middle of a call, without declaring it before.
         otherwise: The bridge's substitute for a client without the feature; empty if there is none.
     """
 
     name: str
-    asked: bool = False
+    is_asked: bool = False
     otherwise: str = ""
 
 
@@ -65,9 +65,9 @@ FEATURES: Final = (
     Feature("resource updates"),
     Feature("list changes", otherwise="the client sees them when it lists again"),
     Feature("tasks", otherwise="the bridge waits for the result"),
-    Feature("elicitation", asked=True),
-    Feature("sampling", asked=True),
-    Feature("roots", asked=True),
+    Feature("elicitation", is_asked=True),
+    Feature("sampling", is_asked=True),
+    Feature("roots", is_asked=True),
 )
 """All features, in the order in which they are shown."""
 
@@ -78,13 +78,13 @@ def features_of(capabilities: JSON) -> list[str]:
     Args:
         capabilities: As on the wire.
     """
-    found = list[str](name for name in ("tools", "prompts", "resources") if name in capabilities)
+    features = list[str](name for name in ("tools", "prompts", "resources") if name in capabilities)
     resources = capabilities.get("resources")
     if is_object(resources) and resources.get("subscribe"):
-        found.append("resource updates")
-    if any(is_object(told) and told.get("listChanged") for told in capabilities.values()):
-        found.append("list changes")
-    return [*found, "tasks"] if "tasks" in capabilities else found
+        features.append("resource updates")
+    if any(is_object(capability) and capability.get("listChanged") for capability in capabilities.values()):
+        features.append("list changes")
+    return [*features, "tasks"] if "tasks" in capabilities else features
 
 
 def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> list[JSON]:
@@ -96,10 +96,10 @@ def crossing(offers: Mapping[str, Sequence[str]], editors: Sequence[Editor]) -> 
     """
     rows: list[JSON] = []
     for feature in FEATURES:
-        servers = [server for server, names in offers.items() if feature.asked or feature.name in names]
+        servers = [server for server, names in offers.items() if feature.is_asked or feature.name in names]
         if servers:
             cells = {editor.name: _cell(feature, editor) for editor in editors}
-            rows.append({"feature": feature.name, "asked": feature.asked, "servers": servers, "clients": cells})
+            rows.append({"feature": feature.name, "asked": feature.is_asked, "servers": servers, "clients": cells})
     return rows
 
 
@@ -177,35 +177,35 @@ _USUAL: Final = ("vscode", "cursor", "claude-code")
 
 def clients_here() -> list[Editor]:
     """Return the editors of this machine whose features are known; some usual ones if there are none."""
-    known = [editor for editor in EDITORS if editor.features]
-    here = [editor for editor in known if is_here(editor)]
-    return here or [editor for editor in known if editor.name in _USUAL]
+    editors = [editor for editor in EDITORS if editor.features]
+    here = [editor for editor in editors if is_here(editor)]
+    return here or [editor for editor in editors if editor.name in _USUAL]
 
 
 async def _check(at: Surroundings) -> list[Finding]:
     usable = [entry for entry in at.wanted if entry.state is State.USABLE]
-    if at.offline:
+    if at.is_offline:
         names = ", ".join(entry.name for entry in usable)
-        return [_NOT_STARTED.found(f"not started: {names}")] if usable else []
+        return [_NOT_STARTED.finding(f"not started: {names}")] if usable else []
     answers: dict[str, list[Finding]] = {}
     tools: dict[str, list[JSON]] = {}
     at_once = anyio.CapacityLimiter(max(1, at.limits.servers))
 
-    async def look(entry: Entry) -> None:
+    async def look(entry: ServerEntry) -> None:
         async with at_once:
-            answers[entry.name] = await _judged(at, entry, tools)
+            answers[entry.name] = await _examine(at, entry, tools)
 
     async with anyio.create_task_group() as tasks:
         for entry in usable:
             tasks.start_soon(look, entry)
     order = [entry.name for entry in usable]
     at.reports.sort(key=lambda report: order.index(report["name"]))
-    found = [finding for name in order for finding in answers[name]]
+    findings = [finding for name in order for finding in answers[name]]
     editors = await in_thread(clients_here)
-    return [*found, *_of_number(tools, editors), *_of_features(at, editors)]
+    return [*findings, *_of_number(tools, editors), *_of_features(at, editors)]
 
 
-async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) -> list[Finding]:
+async def _examine(at: Surroundings, entry: ServerEntry, tools: dict[str, list[JSON]]) -> list[Finding]:
     """Start one server, and report on it."""
     spec = entry.spec
     assert spec is not None
@@ -213,17 +213,17 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
         return [await in_thread(partial(_of_agent, at, entry.name, spec.agent))]
     report: JSON = {"name": entry.name, "transport": kind_of(spec), "state": "fails"}
     at.reports.append(report)
-    said: deque[str] = deque(maxlen=_KEPT)
+    lines: deque[str] = deque(maxlen=_KEPT)
     again = f"gaia-bridge test-client {shlex.quote(entry.name)}{at.config_words}"
     try:
         with anyio.fail_after(at.limits.server_timeout):
-            tools[entry.name], problems = await _seen(spec, at, said.append, report)
+            tools[entry.name], problems = await _probe(spec, at, lines.append, report)
     except TimeoutError:
         text = f"took longer than {at.limits.server_timeout:g} s"
-        finding = _FAILS.found(_failure(entry.name, text, said), entry.name, again)
+        finding = _FAILS.finding(_failure(entry.name, text, lines), entry.name, again)
     except Exception as error:
         cause = only_error_in(error)
-        finding = _failed(at, entry, cause, said, again)
+        finding = _failed(at, entry, cause, lines, again)
         command = looked_up(spec)
         if command and isinstance(cause, LaunchError) and await in_thread(partial(is_missing, command, at)):
             report["problem"] = finding.message
@@ -231,8 +231,8 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
     else:
         report["state"] = "works"
         secretless = Redactor(secrets_of(spec))
-        incomplete = [_INCOMPLETE.found(f"{entry.name}: {secretless(text)}", entry.name, again) for text in problems]
-        return [_WORKS.found(_introduced(report), entry.name), *incomplete]
+        incomplete = [_INCOMPLETE.finding(f"{entry.name}: {secretless(text)}", entry.name, again) for text in problems]
+        return [_WORKS.finding(_introduced(report), entry.name), *incomplete]
     if finding.kind is _LOGIN:
         report["state"] = "wants a login"
     report["problem"] = finding.message
@@ -241,9 +241,9 @@ async def _judged(at: Surroundings, entry: Entry, tools: dict[str, list[JSON]]) 
 
 def _of_agent(at: Surroundings, name: str, agent: str) -> Finding:
     if agent in SHIPPED_AGENTS or entry_points(group=ENTRY_POINT_GROUP, name=agent) or agent in _running_agents():
-        return _AGENT.found(f"{name} is an agent of the bridge", name)
+        return _AGENT.finding(f"{name} is an agent of the bridge", name)
     message = f"{name} is agent {agent!r}, which is neither installed nor published by a bridge in the background"
-    return _NO_AGENT.found(message, name, f"gaia-bridge remove {shlex.quote(name)}{at.config_words}")
+    return _NO_AGENT.finding(message, name, f"gaia-bridge remove {shlex.quote(name)}{at.config_words}")
 
 
 def _running_agents() -> Iterator[str]:
@@ -251,11 +251,11 @@ def _running_agents() -> Iterator[str]:
     folder = runtime_path()
     for place in places(folder) if os.path.isdir(folder) and is_private(folder) else ():
         with suppress(BridgeDownError, OSError):
-            told = ask(place, STATUS) or {}
-            yield from (item["name"] for item in told.get("report", {}).get("sources", ()) if item["kind"] == "agent")
+            status = ask(place, STATUS) or {}
+            yield from (item["name"] for item in status.get("report", {}).get("sources", ()) if item["kind"] == "agent")
 
 
-def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence[str], again: str) -> Finding:
+def _failed(at: Surroundings, entry: ServerEntry, error: BaseException, lines: Sequence[str], again: str) -> Finding:
     """Return the finding for an error of a server.
 
     Raises:
@@ -267,25 +267,25 @@ def _failed(at: Surroundings, entry: Entry, error: BaseException, said: Sequence
     if isinstance(error, LoginRequiredError):
         remedy = f"gaia-bridge login {shlex.quote(entry.name)}{at.config_words}"
         remedy += f"; or add it {error.with_token}" if error.with_token else ""
-        return _LOGIN.found(f"{entry.name} {secretless(str(error))}", entry.name, remedy)
+        return _LOGIN.finding(f"{entry.name} {secretless(str(error))}", entry.name, remedy)
     if isinstance(error, ProtocolError):
         text = f"answered with an error: {error.message} ({error.code})"
     elif isinstance(error, UpstreamError):
         text = str(error)
     else:
         raise error
-    cause = cause_for(spec, said, at.environ, timed_out=isinstance(error, StartTimeoutError))
-    told = said if cause is None or not cause.line else [cause.line]
+    cause = cause_for(spec, lines, at.environ, timed_out=isinstance(error, StartTimeoutError))
+    shown = lines if cause is None or not cause.line else [cause.line]
     if cause is not None:
         remedy = cause.remedy
     elif isinstance(error, UnreachableError) and isinstance(spec, HttpServerSpec):
         remedy = f"start the server at {url_for_log(usable_url(spec.url))}, or correct its address; then {again}"
     else:
         remedy = _PROGRAM if type(error) is LaunchError else again
-    return _FAILS.found(_failure(entry.name, secretless(text), told), entry.name, remedy)
+    return _FAILS.finding(_failure(entry.name, secretless(text), shown), entry.name, remedy)
 
 
-async def _seen(
+async def _probe(
     spec: ServerSpec, at: Surroundings, hear: Callable[[str], None], report: JSON
 ) -> tuple[list[JSON], list[str]]:
     """Connect to a server and fill its report; return its tools, and the promised features that did not work."""
@@ -305,14 +305,14 @@ async def _seen(
         tools: list[JSON] = []
         for kind in LIST_FIELDS:
             if declares(handshake.capabilities, kind):
-                items = await _listed(connection, kind, problems)
+                items = await _list(connection, kind, problems)
                 offers[f"{kind}s"] = len(items)
                 tools = items if kind == "tool" else tools
         report["offers"] = offers
     return tools, problems
 
 
-async def _listed(connection: Connection, kind: str, problems: list[str]) -> list[JSON]:
+async def _list(connection: Connection, kind: str, problems: list[str]) -> list[JSON]:
     try:
         return [item for item in await connection.list_all(kind) if is_object(item)]
     except ProtocolError as error:
@@ -323,8 +323,8 @@ async def _listed(connection: Connection, kind: str, problems: list[str]) -> lis
     return []
 
 
-def _failure(name: str, text: str, said: Sequence[str]) -> str:
-    last = one_line(said[-1], 300) if said else ""
+def _failure(name: str, text: str, lines: Sequence[str]) -> str:
+    last = one_line(lines[-1], 300) if lines else ""
     return f"{name} {text}" + (f"; the last that it said: {last}" if last and last not in text else "")
 
 
@@ -341,7 +341,7 @@ def _of_number(tools: dict[str, list[JSON]], editors: Sequence[Editor]) -> Itera
     for editor in editors:
         most = editor.most_tools
         if most is not None and number > most:
-            yield _MANY.found(f"{editor.title} takes {most} tools, and the servers have {number}", editor.name)
+            yield _MANY.finding(f"{editor.title} takes {most} tools, and the servers have {number}", editor.name)
 
 
 def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Finding]:
@@ -353,7 +353,7 @@ def _of_features(at: Surroundings, editors: Sequence[Editor]) -> Iterator[Findin
             if servers and not feature.otherwise and not editor.has_feature(feature.name):
                 lost.append(f"{feature.name} (of {', '.join(servers)})")
         if lost:
-            yield _LOST.found(f"{editor.title} is not known to use {', '.join(lost)}", editor.name)
+            yield _LOST.finding(f"{editor.title} is not known to use {', '.join(lost)}", editor.name)
 
 
 SERVERS = Subject(

@@ -29,7 +29,7 @@ _FOLDER_OPEN = Kind(
     "others can open the folder of the sockets",
     "the bridge refuses to listen in it: another user could take its place",
     "chmod go-rwx the folder",
-    mended=True,
+    is_repairable=True,
 )
 _FOLDER_ODD = Kind(
     "socket.folder-odd",
@@ -57,7 +57,7 @@ _STALE = Kind(
     "a socket is there, and nobody listens at it",
     "the bridge behind it was killed with its guardian; an editor that was given the socket itself reaches nobody",
     "remove it; the next bridge makes it anew: gaia-bridge up",
-    mended=True,
+    is_repairable=True,
 )
 _MODE = Kind(
     "socket.mode",
@@ -65,7 +65,7 @@ _MODE = Kind(
     "others may connect to a socket",
     "whoever can connect could use your servers; the bridge itself still refuses other users",
     "chmod go-rwx the socket",
-    mended=True,
+    is_repairable=True,
 )
 _OWNER = Kind(
     "socket.owner",
@@ -87,7 +87,7 @@ _LEFTOVER = Kind(
     "logs, or a lock, of a bridge that has not run for long",
     "they take some space, and nobody reads them; the next bridge that is started removes them",
     "remove them",
-    mended=True,
+    is_repairable=True,
 )
 
 _ENDING: Final = ".sock"
@@ -113,23 +113,23 @@ def is_listened_at(path: str, seconds: float) -> bool:
 
 def _check(at: Surroundings) -> list[Finding]:
     folder = runtime_path(at.environ)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if folder.startswith("/tmp/gaia-bridge"):
-        found.append(_LONG.found(f"sockets are in {folder}", folder))
+        findings.append(_LONG.finding(f"sockets are in {folder}", folder))
     if not os.path.lexists(folder):
-        return [*found, *_to_be_made(folder)]
+        return [*findings, *_to_be_made(folder)]
     if not is_private(folder):
-        return [*found, _not_private(folder)]
+        return [*findings, _not_private(folder)]
     if not os.access(folder, os.W_OK | os.X_OK):
         lacks = stat.S_IMODE(os.lstat(folder).st_mode) & stat.S_IRWXU != stat.S_IRWXU  # else the disk is read-only
         remedy = f"chmod u+rwx {shlex.quote(folder)}" if lacks else None
-        return [*found, _UNWRITABLE.found(f"{folder} cannot be written", folder, remedy)]
+        return [*findings, _UNWRITABLE.finding(f"{folder} cannot be written", folder, remedy)]
     names = sorted(os.listdir(folder))
-    found += [each for name in names if name.endswith(_ENDING) for each in _of_socket(folder, name, at)]
-    found += _leftovers(folder)
-    if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in found):
-        found.insert(0, _FINE.found(f"sockets are in {folder}, which only you can open", folder))
-    return found
+    findings += [each for name in names if name.endswith(_ENDING) for each in _of_socket(folder, name, at)]
+    findings += _leftovers(folder)
+    if not any(finding.level in (Level.WARNING, Level.ERROR) for finding in findings):
+        findings.insert(0, _FINE.finding(f"sockets are in {folder}, which only you can open", folder))
+    return findings
 
 
 def _to_be_made(folder: str) -> list[Finding]:
@@ -138,18 +138,18 @@ def _to_be_made(folder: str) -> list[Finding]:
     while not os.path.lexists(parent):
         parent = os.path.dirname(parent)
     if not os.access(parent, os.W_OK | os.X_OK):
-        return [_UNWRITABLE.found(f"{folder} is not there, and cannot be made in {parent}", folder)]
-    return [_FINE.found(f"sockets will be in {folder}, which is made when a bridge is started", folder)]
+        return [_UNWRITABLE.finding(f"{folder} is not there, and cannot be made in {parent}", folder)]
+    return [_FINE.finding(f"sockets will be in {folder}, which is made when a bridge is started", folder)]
 
 
 def _not_private(folder: str) -> Finding:
     about = os.lstat(folder)
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         what = f"belongs to user {about.st_uid}" if stat.S_ISDIR(about.st_mode) else "is no folder"
-        return _FOLDER_ODD.found(f"{folder} {what}", folder)
+        return _FOLDER_ODD.finding(f"{folder} {what}", folder)
     command = f"chmod go-rwx {shlex.quote(folder)}"
     repair = Repair(command, partial(narrow, folder, OF_OTHERS, stat.S_ISDIR))
-    return _FOLDER_OPEN.found(f"{folder} has the mode {stat.S_IMODE(about.st_mode):04o}", folder, command, repair)
+    return _FOLDER_OPEN.finding(f"{folder} has the mode {stat.S_IMODE(about.st_mode):04o}", folder, command, repair)
 
 
 def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
@@ -159,17 +159,17 @@ def _of_socket(folder: str, name: str, at: Surroundings) -> Iterator[Finding]:
     except FileNotFoundError:  # its bridge has just ended
         return
     if not stat.S_ISSOCK(about.st_mode):
-        yield _NO_SOCKET.found(f"{path} is no socket", path)
+        yield _NO_SOCKET.finding(f"{path} is no socket", path)
     elif about.st_uid != os.getuid():
-        yield _OWNER.found(f"{path} belongs to user {about.st_uid}", path)
+        yield _OWNER.finding(f"{path} belongs to user {about.st_uid}", path)
     elif not is_listened_at(path, at.limits.connect_timeout):
         place = Place(folder, name.removesuffix(_ENDING).removesuffix(".front"))
         repair = Repair(f"remove {path}", partial(_remove_stale, path, place, at.limits.connect_timeout))
-        yield _STALE.found(f"nobody listens at {path}", path, f"rm {shlex.quote(path)}", repair)
+        yield _STALE.finding(f"nobody listens at {path}", path, f"rm {shlex.quote(path)}", repair)
     elif about.st_mode & 0o077:
         command = f"chmod go-rwx {shlex.quote(path)}"
         repair = Repair(command, partial(narrow, path, OF_OTHERS, stat.S_ISSOCK))
-        yield _MODE.found(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", path, command, repair)
+        yield _MODE.finding(f"{path} has the mode {stat.S_IMODE(about.st_mode):04o}", path, command, repair)
 
 
 def _leftovers(folder: str) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def _leftovers(folder: str) -> Iterator[Finding]:
         if not {place.front, place.http}.intersection(paths) and is_old(place, BackgroundLimits().log_kept):
             command = shlex.join(["rm", *paths])
             repair = Repair(f"remove {' '.join(paths)}", partial(_remove_leftover, place))
-            yield _LEFTOVER.found(f"{', '.join(paths)}: left of a bridge", paths[0], command, repair)
+            yield _LEFTOVER.finding(f"{', '.join(paths)}: left of a bridge", paths[0], command, repair)
 
 
 def _remove_stale(path: str, place: Place, seconds: float) -> None:

@@ -36,7 +36,7 @@ class State(Enum):
     UNUSABLE = "cannot be used"
 
 
-class Entry(Struct, frozen=True):
+class ServerEntry(Struct, frozen=True):
     """One server of the configuration.
 
     Args:
@@ -46,7 +46,7 @@ class Entry(Struct, frozen=True):
         spec: Its specification, if it can be used.
         problem: Why it cannot be used.
         warnings: Notes for the user although it can be used.
-        keyring: Whether it refers to the keyring.
+        has_keyring_reference: Whether it refers to the keyring.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Entry(Struct, frozen=True):
     spec: ServerSpec | None = None
     problem: str = ""
     warnings: tuple[str, ...] = ()
-    keyring: bool = False
+    has_keyring_reference: bool = False
 
 
 class Surroundings(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Surroundings(Struct, frozen=True):
         trust_problem: Why approvals cannot be read, if they cannot.
         config: The file that was named, if one was.
         server: The one server to examine, if not all.
-        offline: Whether to start no server, and to ask nothing on the network.
+        is_offline: Whether to start no server, and to ask nothing on the network.
         environ: The environment.
         platform: The system, as `sys.platform` has it.
         limits: The time limits.
@@ -75,18 +75,18 @@ class Surroundings(Struct, frozen=True):
     """
 
     servers: ServersConfig
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ServerEntry, ...] = ()
     trust_problem: str = ""
     config: Path | None = None
     server: str | None = None
-    offline: bool = False
+    is_offline: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     platform: str = sys.platform
     limits: DoctorLimits = DoctorLimits()
     reports: list[JSON] = field(default_factory=list[JSON])
 
     @property
-    def wanted(self) -> list[Entry]:
+    def wanted(self) -> list[ServerEntry]:
         """The servers to examine."""
         return [entry for entry in self.entries if self.server in (None, entry.name)]
 
@@ -121,32 +121,32 @@ def look_around(
     """
     environ = dict(os.environ) if environ is None else environ
     servers = ServersConfig(config)
-    entries, problem = _judged(servers, environ) if references else ((), "")
+    entries, problem = _entries(servers, environ) if references else ((), "")
     return Surroundings(
         servers=servers,
         entries=entries,
         trust_problem=problem,
         config=config,
         server=server,
-        offline=offline,
+        is_offline=offline,
         environ=environ,
         platform=platform,
         limits=limits or DoctorLimits(),
     )
 
 
-def _judged(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[Entry, ...], str]:
+def _entries(servers: ServersConfig, environ: Mapping[str, str]) -> tuple[tuple[ServerEntry, ...], str]:
     """Return the entries that count or would count, and why approvals cannot be read, if so."""
     problem, trust = "", TrustStore()
     try:
         trust.is_approved(default_servers_path(), "", {})
     except ConfigError as error:  # nothing that needs an approval counts
         problem = str(error)
-    found, refused = servers.counting(trust)
+    counting, refused = servers.counting(trust)
     waiting = [
-        Entry(name, _holder(servers, name), State.UNAPPROVED, problem=reason) for name, reason in refused.items()
+        ServerEntry(name, _holder(servers, name), State.UNAPPROVED, problem=reason) for name, reason in refused.items()
     ]
-    return (*(_entry(name, layer, environ) for name, layer in found.items()), *waiting), problem
+    return (*(_entry(name, layer, environ) for name, layer in counting.items()), *waiting), problem
 
 
 def _holder(servers: ServersConfig, name: str) -> Layer:
@@ -156,16 +156,16 @@ def _holder(servers: ServersConfig, name: str) -> Layer:
     return layer
 
 
-def _entry(name: str, layer: Layer, environ: Mapping[str, str]) -> Entry:
+def _entry(name: str, layer: Layer, environ: Mapping[str, str]) -> ServerEntry:
     """Return the entry of that name, with its state."""
     value = layer.entries[name]
     if is_disabled(value):
-        return Entry(name, layer, State.DISABLED)
+        return ServerEntry(name, layer, State.DISABLED)
     keyring = any("${keyring:" in text for text in texts_in(value))
     try:
         parsed = layer.parsed(name, value, environ)
     except MissingReferenceError as error:
-        return Entry(name, layer, State.MISSING, problem=str(error), keyring=keyring)
+        return ServerEntry(name, layer, State.MISSING, problem=str(error), has_keyring_reference=keyring)
     except EntryError as error:
-        return Entry(name, layer, State.UNUSABLE, problem=str(error), keyring=keyring)
-    return Entry(name, layer, State.USABLE, parsed.spec, warnings=parsed.warnings, keyring=keyring)
+        return ServerEntry(name, layer, State.UNUSABLE, problem=str(error), has_keyring_reference=keyring)
+    return ServerEntry(name, layer, State.USABLE, parsed.spec, warnings=parsed.warnings, has_keyring_reference=keyring)

@@ -1,1 +1,1 @@
-"""Editors and other programs that use MCP servers: where each keeps them, in which form, and how ours gets there."""
+"""Editors and other programs that use MCP servers: where each lists them, in which form, and how to add the bridge."""

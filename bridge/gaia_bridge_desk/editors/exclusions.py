@@ -31,24 +31,24 @@ class Exclusion(Struct, frozen=True):
         server: The server's name there; `None` for every server that is not in `allowed`.
         tools: The server's tools; `None` for the whole server.
         allowed: The servers that are used, where a list names those.
-        of_project: Whether the exclusion applies only to servers of a project's file.
-        prefixed: Whether `server` begins the names of tools, with every odd character as `_`.
+        is_of_project: Whether the exclusion applies only to servers of a project's file.
+        is_prefix: Whether `server` begins the names of tools, with every odd character as `_`.
     """
 
     why: str
     server: str | None = None
     tools: tuple[str, ...] | None = None
     allowed: frozenset[str] = frozenset()
-    of_project: bool = False
-    prefixed: bool = False
+    is_of_project: bool = False
+    is_prefix: bool = False
 
-    def names(self, server: str, in_project: bool) -> bool:
+    def applies_to(self, server: str, in_project: bool) -> bool:
         """Return whether the exclusion applies to a server."""
-        if self.of_project and not in_project:
+        if self.is_of_project and not in_project:
             return False
         if self.server is None:
             return server.strip().casefold() not in self.allowed
-        if self.prefixed:
+        if self.is_prefix:
             return _NO_NAME.sub("_", server) == self.server
         return server.strip().casefold() == self.server.strip().casefold()
 
@@ -61,19 +61,19 @@ def exclusions_in(document: JSON, servers: Iterable[str], project: str | None = 
         servers: The names of all servers of that program.
         project: The folder whose own lists count, of those that Claude Code keeps for all folders.
     """
-    found = [*_of_names(document), *_of_entries(document)]
+    exclusions = [*_of_names(document), *_of_entries(document)]
     if project is not None and is_object(own := inside(document, ("projects", project))):
-        found += _of_names(own)
+        exclusions += _of_names(own)
     names = list(servers)
     for rule in _texts(inside(document, ("permissions", "deny"))):
-        found += _of_claude_rule(rule)
+        exclusions += _of_claude_rule(rule)
     switched = inside(document, ("tools",))
     patterns = [pattern for pattern, on in switched.items() if on is False] if is_object(switched) else []
     permissions = inside(document, ("permission",))
     patterns += [pattern for pattern, say in permissions.items() if say == "deny"] if is_object(permissions) else []
     for pattern in patterns if is_object(inside(document, ("mcp",))) else ():
-        found += [exclusion for name in names for exclusion in _of_opencode_pattern(pattern, name)]
-    return found
+        exclusions += [exclusion for name in names for exclusion in _of_opencode_pattern(pattern, name)]
+    return exclusions
 
 
 def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_project: bool) -> Found:
@@ -85,7 +85,7 @@ def without_excluded(server: Found, exclusions: Iterable[Exclusion], *, in_proje
         in_project: Whether its file is that of a project.
     """
     for each in exclusions:
-        if not each.names(server.name, in_project) or server.entry.get("disabled") is True:
+        if not each.applies_to(server.name, in_project) or server.entry.get("disabled") is True:
             continue
         if each.tools is None:
             note = f"it is disabled, as {each.why} says"
@@ -122,13 +122,13 @@ def with_approval_noted(server: Found, documents: Iterable[JSON], project: str) 
 
 def _of_names(document: JSON) -> Iterator[Exclusion]:
     """Yield the exclusions of lists that name servers."""
-    for path, of_project in (
+    for path, is_of_project in (
         (("mcp", "excluded"), False),
         (("disabledMcpServers",), False),
         (("disabledMcpjsonServers",), True),
     ):
         why = f"'{'.'.join(path)}'"
-        yield from (Exclusion(why, name, of_project=of_project) for name in _texts(inside(document, path)))
+        yield from (Exclusion(why, name, is_of_project=is_of_project) for name in _texts(inside(document, path)))
     denied = inside(document, ("deniedMcpServers",))
     for rule in denied if is_array(denied) else ():
         if is_object(rule) and isinstance(name := rule.get("serverName"), str):
@@ -152,7 +152,7 @@ def _of_claude_rule(rule: str) -> Iterator[Exclusion]:
     server, _, tool = rest.partition("__")
     if kind == "mcp" and server:
         tools = None if tool in ("", "*") else (tool,)
-        yield Exclusion("'permissions.deny'", _NO_NAME.sub("_", server), tools, prefixed=True)
+        yield Exclusion("'permissions.deny'", _NO_NAME.sub("_", server), tools, is_prefix=True)
 
 
 def _of_opencode_pattern(pattern: str, server: str) -> Iterator[Exclusion]:

@@ -65,7 +65,7 @@ class InstalledFiles:
         Raises:
             ConfigError: Its folder cannot be made.
         """
-        self._make()
+        self._make_folder()
         return self.folder / ".lock"
 
     def of(self, path: Path) -> dict[str, Installed]:
@@ -78,13 +78,13 @@ class InstalledFiles:
         if not index.exists():
             return {}
         servers = read_json(index).document.get(_key(path))
-        found: dict[str, Installed] = {}
+        records: dict[str, Installed] = {}
         for name, record in servers.items() if is_object(servers) else ():
             try:
-                found[name] = msgspec.convert(record, Installed)
+                records[name] = msgspec.convert(record, Installed)
             except msgspec.ValidationError as error:
                 raise ConfigError(str(index), f"cannot be used: {error}", "remove it") from None
-        return found
+        return records
 
     def has_any(self) -> bool:
         """Return whether `install` has put the bridge into the file of any editor."""
@@ -151,7 +151,7 @@ class InstalledFiles:
         path = self.folder / os.path.basename(record.backup)
         return read_bytes(path, path.stat().st_size)[0] if path.exists() else None
 
-    def _make(self) -> None:
+    def _make_folder(self) -> None:
         """Create the folder of the lock.
 
         Raises:
@@ -166,8 +166,8 @@ class InstalledFiles:
         """Return the backups of a file, the oldest first."""
         if not self.folder.is_dir():
             return []
-        found = [path for path in self.folder.iterdir() if path.name.startswith(f"{begin}.bak-")]
-        numbered = [path for path in found if path.name.rpartition("-")[2].isdecimal()]
+        paths = [path for path in self.folder.iterdir() if path.name.startswith(f"{begin}.bak-")]
+        numbered = [path for path in paths if path.name.rpartition("-")[2].isdecimal()]
         return sorted(numbered, key=lambda path: int(path.name.rpartition("-")[2]))
 
 

@@ -57,8 +57,8 @@ class Change(Struct, frozen=True):
         after: Its new content; `None` if it is removed.
         name: The server's name.
         record: The record of the change: stored after an installation, read before a removal.
-        installs: Whether the server is installed, not removed.
-        undone_by_backup: Whether the present content is the one that a removal has to restore.
+        is_installation: Whether the server is installed, not removed.
+        is_undone_by_backup: Whether the present content is the one that a removal has to restore.
     """
 
     path: Path
@@ -66,8 +66,8 @@ class Change(Struct, frozen=True):
     after: bytes | None
     name: str
     record: Installed | None = None
-    installs: bool = False
-    undone_by_backup: bool = False
+    is_installation: bool = False
+    is_undone_by_backup: bool = False
 
     @property
     def is_one(self) -> bool:
@@ -92,13 +92,13 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
     document = document_of(editor, path, text)
     servers = _servers(editor, path, document)
     files = InstalledFiles()
-    known = files.of(path)
+    records = files.of(path)
     old = servers.get(wanted.name)
-    if old is not None and not is_ours(old) and wanted.name not in known:
+    if old is not None and not is_ours(old) and wanted.name not in records:
         raise ConfigError(str(path), f"there is a server {wanted.name!r} already, which is not the bridge", _TRUST)
     entry = merged(old, wanted.entry)
     asked = wanted.asked if wanted.asked is not None and not _is_asked(document, wanted.asked) else None
-    no_longer = known[wanted.name] if wanted.name in known and wanted.asked is None else None
+    no_longer = records[wanted.name] if wanted.name in records and wanted.asked is None else None
     after = before
     if old != entry or asked is not None or before is None:
         try:
@@ -120,9 +120,9 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
         asked=None if asked is None else str(asked["id"]),
         folders=_missing_folders(path),
     )
-    record = _continued(record, known, wanted.name, before, wanted.asked is not None)
-    is_first = wanted.name not in known and before is not None
-    return Change(path, before, after, wanted.name, record, installs=True, undone_by_backup=is_first)
+    record = _continued(record, records, wanted.name, before, wanted.asked is not None)
+    is_first = wanted.name not in records and before is not None
+    return Change(path, before, after, wanted.name, record, is_installation=True, is_undone_by_backup=is_first)
 
 
 def plan_remove(editor: Editor, path: Path, name: str) -> Change:
@@ -147,9 +147,9 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
     if not is_ours(servers[name]) and record is None:
         raise ConfigError(str(path), f"its server {name!r} is not the bridge", "remove it by hand, if you want to")
     if record is not None and record.after == _digest(before):
-        found = files.backup(record)
-        if found is not None:
-            return Change(path, before, found, name, record)
+        former = files.backup(record)
+        if former is not None:
+            return Change(path, before, former, name, record)
     try:
         text = _without(editor, text, document, name, record)
     except jsonc.EditError as error:
@@ -179,8 +179,8 @@ def write(change: Change, *, shared: bool) -> Path | None:
         _delete(change)
     else:
         _replace(change, files, shared)
-    record = change.record if change.installs else None
-    if record is not None and backup is not None and change.undone_by_backup:
+    record = change.record if change.is_installation else None
+    if record is not None and backup is not None and change.is_undone_by_backup:
         record = replace(record, backup=backup.name)
     files.remember(change.path, change.name, record)
     return backup
@@ -198,11 +198,11 @@ def document_of(editor: Editor, path: Path, text: str) -> JSON:
         ConfigError: The text is not valid in the editor's format.
     """
     try:
-        found: JSON = _codec(editor).read(text)
+        document: JSON = _codec(editor).read(text)
     except jsonc.EditError as error:
         kind = "TOML" if editor.kind is FileKind.TOML else "JSON"
         raise ConfigError(str(path), f"is not valid {kind}: {error}", "mend it; nothing was changed") from None
-    return found
+    return document
 
 
 def text_of(path: Path, content: bytes | None) -> str:
@@ -307,10 +307,10 @@ def _without_input(text: str, document: JSON, record: Installed) -> str:
 
 
 def _continued(
-    record: Installed, known: dict[str, Installed], name: str, before: bytes | None, asks: bool
+    record: Installed, records: dict[str, Installed], name: str, before: bytes | None, asks: bool
 ) -> Installed:
     """Return a record that keeps, for a file that was written before, the facts about its original state."""
-    for other in known.values():
+    for other in records.values():
         record = replace(
             record,
             new_file=record.new_file or other.new_file,
@@ -318,7 +318,7 @@ def _continued(
             new_inputs=record.new_inputs or other.new_inputs,
             folders=record.folders or other.folders,
         )
-    old = known.get(name)
+    old = records.get(name)
     if old is None:
         return record
     asked = record.asked or (old.asked if asks else None)

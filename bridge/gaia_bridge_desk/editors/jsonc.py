@@ -81,7 +81,7 @@ def read(text: str) -> JSON:
     return document
 
 
-def holds(document: object, path: Path) -> bool:
+def has_value(document: object, path: Path) -> bool:
     """Return whether there is a value at the end of a path."""
     for key in path:
         if is_object(document) and key in document:
@@ -95,7 +95,7 @@ def holds(document: object, path: Path) -> bool:
 
 def inside(document: Any, path: Path) -> Any:
     """Return the value at the end of a path; `None` if there is none."""
-    if not holds(document, path):
+    if not has_value(document, path):
         return None
     for key in path:
         document = document[key]
@@ -134,18 +134,16 @@ def append(text: str, path: Sequence[str], value: Any) -> str:
         EditError: The text cannot be read, or something on the way is of another type.
     """
     document = read(text)
-    if not holds(document, path):
+    if not has_value(document, path):
         return put(text, path, [value])
-    found: Any = document
-    for key in path:
-        found = found[key]
-    if not is_array(found):
+    items = inside(document, path)
+    if not is_array(items):
         raise EditError(f"{_shown(path)} is no list; expected [...]")
 
     def change(style: _Style) -> str:
         return style.inserted(style.container(path), None, value)
 
-    return _checked(text, change, _with(document, path, [*found, value]))
+    return _checked(text, change, _with(document, path, [*items, value]))
 
 
 def take(text: str, path: Path) -> str:
@@ -159,7 +157,7 @@ def take(text: str, path: Path) -> str:
         EditError: The text cannot be read, or there is no such value.
     """
     document = read(text)
-    if not holds(document, path):
+    if not has_value(document, path):
         raise EditError(f"there is no {_shown(path)}")
 
     def change(style: _Style) -> str:
@@ -186,16 +184,16 @@ def _put(style: _Style, path: Sequence[str], value: Any) -> str:
         container = style.container(path[:depth])
         if style.plain[container.opening] != "{":
             raise EditError(f"{_shown(path[:depth])} is no object; expected {{...}}")
-        found = next((item for item in container.items if item.key == key), None)
-        if found is None:
+        item = next((item for item in container.items if item.key == key), None)
+        if item is None:
             return style.inserted(container, key, _nested(path[depth + 1 :], value))
         if depth == len(path) - 1:
-            return style.replaced(container, found, value)
+            return style.replaced(container, item, value)
     raise EditError("a path has one key at least")
 
 
 class _Style:
-    """A text, how it is written, and the changes of it.
+    """A text with its layout, and the methods that change it.
 
     Args:
         text: The text, well-formed.
@@ -232,7 +230,7 @@ class _Style:
         if items and "\n" not in inner:
             return self._inserted_in_line(container, prefix + compact(value))
         outer = self._indent(opening)
-        indent = self._indent(items[-1].start) if items and self._begins_line(items[-1].start) else outer + self.unit
+        indent = self._indent(items[-1].start) if items and self._is_line_start(items[-1].start) else outer + self.unit
         added = f"{self.newline}{indent}{prefix}{self.written(value, indent)}"
         if not inner.strip():
             return f"{self.text[: opening + 1]}{added}{self.newline}{outer}{self.text[closing:]}"
@@ -258,7 +256,7 @@ class _Style:
         begin = max(begin, len(text[: item.start].rstrip()))  # after comments, which stay
         end = item.end if item.comma is None else item.comma + 1
         gap = text[begin : item.start]
-        if self._ends_in_comment(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
+        if self._is_comment_end(begin) and not _REST_OF_LINE.match(text, end):  # else the rest joins it
             begin, gap = item.start, ""
         if not gap and "\n" not in text[end : container.closing].lstrip(" \t")[:2]:
             end += len(text[end:]) - len(text[end:].lstrip(" \t"))
@@ -273,9 +271,9 @@ class _Style:
         """Format a value over several lines, of which all but the first begin with an indentation."""
         return _dumped(value, self.unit).replace("\n", self.newline + indent)
 
-    def _ends_in_comment(self, place: int) -> bool:
+    def _is_comment_end(self, place: int) -> bool:
         """Return whether a place is the end of a comment that goes on to the end of its line."""
-        return any(found.end() == place and found[0].startswith("//") for found in _COMMENTS.finditer(self.text))
+        return any(match.end() == place and match[0].startswith("//") for match in _COMMENTS.finditer(self.text))
 
     def _left(self, container: _Container, end: int) -> str:
         return self.text[end : container.closing].strip()
@@ -314,10 +312,10 @@ class _Style:
 
     def _indent(self, place: int) -> str:
         """Return the blanks at the beginning of the line of a place."""
-        found = _INDENT.match(self.text, self._line(place))
-        return found[0] if found else ""
+        blanks = _INDENT.match(self.text, self._line(place))
+        return blanks[0] if blanks else ""
 
-    def _begins_line(self, place: int) -> bool:
+    def _is_line_start(self, place: int) -> bool:
         return not self.text[self._line(place) : place].strip(" \t")
 
     def _unit(self) -> str:
@@ -326,29 +324,29 @@ class _Style:
             return _USUAL_INDENT
         place = self._skipped(self._skipped(0) + 1)
         outer, inner = self._indent(self._skipped(0)), self._indent(place)
-        if self._begins_line(place) and inner.startswith(outer) and len(inner) > len(outer):
+        if self._is_line_start(place) and inner.startswith(outer) and len(inner) > len(outer):
             return inner.removeprefix(outer)
         return _USUAL_INDENT
 
 
 def _blanks_end(text: str, place: int) -> int:
-    found = _BLANKS.match(text, place)
-    return found.end() if found else place
+    blanks = _BLANKS.match(text, place)
+    return blanks.end() if blanks else place
 
 
 def _without_comments(text: str) -> str:
     return _COMMENTS.sub(_without_comment, text)
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    said = found[0]
-    if said.startswith('"') or (said.startswith("/*") and not (said.endswith("*/") and len(said) > len("/*/"))):
-        return said
-    return _VISIBLE.sub(" ", said)
+def _without_comment(match: re.Match[str]) -> str:
+    text = match[0]
+    if text.startswith('"') or (text.startswith("/*") and not (text.endswith("*/") and len(text) > len("/*/"))):
+        return text
+    return _VISIBLE.sub(" ", text)
 
 
-def _without_comma(found: re.Match[str]) -> str:
-    return " " if found[0] == "," else found[0]
+def _without_comma(match: re.Match[str]) -> str:
+    return " " if match[0] == "," else match[0]
 
 
 def compact(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""The servers of any editor's file, as entries of ours: keys, addresses, units and references translated. Pure.
+"""The servers of any editor's file, as entries of the bridge: keys, addresses, units and references translated. Pure.
 
-The keys of other programs are renamed to ours (`serverUrl`, `httpUrl` -> `url`; `command` as a list; references by
+The keys of other programs get our names (`serverUrl`, `httpUrl` -> `url`; `command` as a list; references by
 `references`), keys without a counterpart are listed, and no reference is looked up.
 """
 
@@ -56,10 +56,10 @@ _OURS_ALONE: Final = frozenset(
     {"agent", "openapi", "proxy", "inherit_env", "startup_timeout", "idle_timeout", "max_concurrency", "isolation"}
     | {"era", "lazy"}
 )
-"""Keys of ours that no other program has: in its files, they mean nothing."""
+"""Keys of the bridge alone: in files of other programs, they mean nothing."""
 
 _CODEXS_ALONE: Final = frozenset({"env_vars", "bearer_token_env_var", "env_http_headers", "startup_timeout_ms"})
-"""Keys that hand variables of the user over; only files of Codex have them."""
+"""Keys that pass the user's variables on; only files of Codex have them."""
 
 _WITHOUT_MEANING: Final = frozenset(
     {"$schema", "alwaysAllow", "alwaysLoad", "autoApprove", "description", "dev", "gallery", "name", "source"}
@@ -164,7 +164,7 @@ def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]
         if is_object(item) and "id" in item
     }
     around = replace(around, inputs=asked, shape=around.shape or _place_in(document)[1])
-    return [_found(name, entry, around) for name, entry in servers.items()]
+    return [_server(name, entry, around) for name, entry in servers.items()]
 
 
 def servers_in(document: JSON) -> JSON | None:
@@ -179,9 +179,9 @@ def servers_in(document: JSON) -> JSON | None:
 def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
     """Return the servers of a document, and the shape that their place implies."""
     for place, shape in _PLACES:
-        found = jsonc.inside(document, place)
-        if is_object(found) and (place != ("mcp",) or any(map(_is_entry, found.values()))):
-            return found, shape
+        servers = jsonc.inside(document, place)
+        if is_object(servers) and (place != ("mcp",) or any(map(_is_entry, servers.values()))):
+            return servers, shape
     return None, None
 
 
@@ -203,7 +203,7 @@ def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[s
 
 
 def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
-    """Return whether a key of ours has no meaning in files of a program."""
+    """Return whether a key of the bridge has no meaning in files of a program."""
     if key in _CODEXS_ALONE:
         return shape.bearer_variable is None
     if key in ("envFile", "env_file"):
@@ -217,7 +217,7 @@ def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
     return key in _OURS_ALONE or (key == "tools" and not is_array(value))
 
 
-def _found(name: str, entry: object, around: Surroundings) -> Found:
+def _server(name: str, entry: object, around: Surroundings) -> Found:
     if not is_object(entry) or not _is_entry(entry):
         return Found(name, {}, problem="it has no command and no address")
     shape = around.shape

@@ -18,7 +18,7 @@ from gaia_bridge.config.expansion import as_text
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 FILLED_IN: Final = frozenset({"command", "args", "cwd", "url", "openapi", "proxy", "env", "headers", "oauth", "tools"})
-"""The keys of an entry of ours in whose texts references are filled in."""
+"""The keys of the bridge's entries in whose texts references are filled in."""
 
 _NO_WORD: Final = re.compile(r"[^A-Za-z0-9]+")
 _LOOKS_LIKE_ONE: Final = re.compile(r"\$\{[^}]*\}")
@@ -31,7 +31,7 @@ class Language(Struct, frozen=True):
     Args:
         pattern: A reference. The group that matches names its kind: `variable` or `bare` (with `default`), `input`,
             `file`, `home`, `separator`, `folder`, `base`; `editor` for a reference that only the program can fill in,
-            and `taken` for one that would be read from this machine as a reference of ours.
+            and `taken` for one that the bridge would read from this machine.
         empty: The keys in which a variable that is not set is an empty text.
     """
 
@@ -136,7 +136,7 @@ class Translator:
         """Return the entry with all of its texts translated.
 
         Args:
-            entry: An entry with the keys of ours.
+            entry: An entry with the keys of the bridge.
         """
         return {key: self._value(value, key) if key in FILLED_IN else value for key, value in entry.items()}
 
@@ -147,14 +147,14 @@ class Translator:
             text: The text.
             key: The key of the entry that it belongs to.
         """
-        made, said = "", ""
+        made, plain = "", ""
         for is_reference, piece in self._pieces(text, key):
             if is_reference:
-                made += _DOLLARS_AT_END.sub(lambda found: found[0] * 2, self._said(said)) + piece
-                said = ""
+                made += _DOLLARS_AT_END.sub(lambda match: match[0] * 2, self._plain_text(plain)) + piece
+                plain = ""
             else:
-                said += piece
-        return made + self._said(said)
+                plain += piece
+        return made + self._plain_text(plain)
 
     def _value(self, value: Any, key: str) -> Any:
         if is_object(value):
@@ -163,44 +163,45 @@ class Translator:
             return [self._value(item, key) for item in value]
         return self.text(value, key) if isinstance(value, str) else value
 
-    def _said(self, text: str) -> str:
+    def _plain_text(self, text: str) -> str:
         self.texts += _LOOKS_LIKE_ONE.findall(text)
         return as_text(text)
 
     def _pieces(self, text: str, key: str) -> Iterator[tuple[bool, str]]:
-        """Yield the pieces of a text, and whether each is a reference of ours."""
+        """Yield the pieces of a text, and whether each is a reference of the bridge."""
         end = 0
-        for found in self._language.pattern.finditer(text):
-            yield False, text[end : found.start()]
-            yield self._piece({kind: said for kind, said in found.groupdict().items() if said is not None}, found, key)
-            end = found.end()
+        for match in self._language.pattern.finditer(text):
+            yield False, text[end : match.start()]
+            groups = {kind: value for kind, value in match.groupdict().items() if value is not None}
+            yield self._piece(groups, match, key)
+            end = match.end()
         yield False, text[end:]
 
-    def _piece(self, said: Mapping[str, str], found: re.Match[str], key: str) -> tuple[bool, str]:
-        if variable := said.get("variable") or said.get("bare") or said.get("braced"):
-            return True, self._variable(variable, said.get("default"), key)
-        if name := said.get("input"):
+    def _piece(self, groups: Mapping[str, str], match: re.Match[str], key: str) -> tuple[bool, str]:
+        if variable := groups.get("variable") or groups.get("bare") or groups.get("braced"):
+            return True, self._variable(variable, groups.get("default"), key)
+        if name := groups.get("input"):
             self.inputs.add(name)
             return True, f"${{env:{variable_of_input(name)}}}"
-        if path := said.get("file"):
-            return self._file(path, found[0])
-        if "taken" in said or "taken_too" in said:
-            return self._refused(found[0])
-        if "home" in said:
+        if path := groups.get("file"):
+            return self._file(path, match[0])
+        if "taken" in groups or "taken_too" in groups:
+            return self._refused(match[0])
+        if "home" in groups:
             return False, self._home
-        if "separator" in said:
+        if "separator" in groups:
             return False, os.sep
-        if "editor" in said:
-            kind = found[0].removeprefix("${").removesuffix("}").partition(":")[0]
+        if "editor" in groups:
+            kind = match[0].removeprefix("${").removesuffix("}").partition(":")[0]
             if kind.startswith("workspace"):
-                return self._without_folder(kind, found[0])
+                return self._without_folder(kind, match[0])
             self.problems.append(
-                f"it has ${{{kind}{':...' if ':' in found[0] else ''}}}, which the editor alone can fill in"
+                f"it has ${{{kind}{':...' if ':' in match[0] else ''}}}, which the editor alone can fill in"
             )
-            return False, found[0]
+            return False, match[0]
         if self._workspace is None:
-            return self._without_folder(said.get("folder") or said.get("project") or said["base"], found[0])
-        return False, os.path.basename(self._workspace) if "base" in said else self._workspace
+            return self._without_folder(groups.get("folder") or groups.get("project") or groups["base"], match[0])
+        return False, os.path.basename(self._workspace) if "base" in groups else self._workspace
 
     def _variable(self, name: str, default: str | None, key: str) -> str:
         if default is None:

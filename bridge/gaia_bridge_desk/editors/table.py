@@ -31,7 +31,7 @@ from gaia_bridge_desk.editors.references import (
 
 
 class FileKind(Enum):
-    """How a file is written."""
+    """The format of a file."""
 
     JSON = "json"
     """Strict JSON: a comment makes the file unreadable for the editor."""
@@ -52,7 +52,7 @@ class Scope(Enum):
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """How one server is written.
+    """The form of a server's entry in a file.
 
     Args:
         stdio: The first members of a program's entry.

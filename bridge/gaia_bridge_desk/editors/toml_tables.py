@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_desk.editors.jsonc import EditError
+from gaia_bridge_desk.editors.jsonc import EditError, inside
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD: Final = re.compile(r"[ \t]*\[")
@@ -62,14 +62,14 @@ def put(text: str, path: Sequence[str], value: JSON) -> str:
     document = read(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     table = written(path, value).replace("\n", newline)
-    if _found(document, path) is None:
+    if inside(document, path) is None:
         begun = text if not text or text.endswith("\n") else text + newline
         changed = begun + (newline if begun else "") + table
     else:
         lines = text.splitlines(keepends=True)
         spans = _spans(lines, path)
         if not spans:
-            raise _otherwise(path)
+            raise _not_table_error(path)
         first = spans[0][0]
         changed = "".join(lines[:first]) + table + "".join(_outside(lines, spans)[first:])
     return _checked(changed, _with(document, path, value), path)
@@ -86,12 +86,12 @@ def take(text: str, path: Sequence[str]) -> str:
         EditError: The text cannot be read, there is no such table, or it is written in another way.
     """
     document = read(text)
-    if _found(document, path) is None:
+    if inside(document, path) is None:
         raise EditError(f"there is no {'.'.join(path)!r}")
     lines = text.splitlines(keepends=True)
     spans = _spans(lines, path)
     if not spans:
-        raise _otherwise(path)
+        raise _not_table_error(path)
     first, end = spans[0]
     if first and not lines[first - 1].strip() and (end == len(lines) or not lines[end].strip()):
         spans[0] = first - 1, end  # the blank line in front of the table
@@ -99,7 +99,7 @@ def take(text: str, path: Sequence[str]) -> str:
 
 
 def _spans(lines: list[str], path: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where a table and those below it are: lines from and to."""
+    """Return the lines of a table and of those below it: for each, the first, and the one after the last."""
     names = r"[ \t]*\.[ \t]*".join(
         f"(?:{'|'.join(re.escape(name) for name in sorted({key, json.dumps(key), repr(key)}))})" for key in path
     )
@@ -125,21 +125,13 @@ def _checked(changed: str, wanted: JSON, path: Sequence[str]) -> str:
     except EditError:
         same = False
     if not same:
-        raise _otherwise(path)
+        raise _not_table_error(path)
     return changed
 
 
-def _otherwise(path: Sequence[str]) -> EditError:
+def _not_table_error(path: Sequence[str]) -> EditError:
     head = f"[{'.'.join(map(_key, path))}]"
     return EditError(f"what it says of {path[0]!r} is not written as tables; expected one that begins with {head}")
-
-
-def _found(document: Any, path: Sequence[str]) -> Any:
-    for key in path:
-        if not is_object(document) or key not in document:
-            return None
-        document = document[key]
-    return document
 
 
 def _with(document: JSON, path: Sequence[str], value: JSON | None) -> JSON:

@@ -55,7 +55,7 @@ class AgentNames(Struct, frozen=True):
 
 
 def names_of(name: str) -> AgentNames:
-    """Return the names of an agent. Whatever its name is made of, its module and class get valid names of Python.
+    """Return the names of an agent; its module and class get valid Python names, whatever the typed name is.
 
     Args:
         name: The name that the user typed: `my-weather`, `MyWeatherAgent`, `My weather!`.

@@ -1,4 +1,4 @@
-"""The one check of entries that somebody else wrote: a registry, a pasted text, a project's file."""
+"""Checks entries that other people wrote: of a registry, a pasted text, a project's file."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _VARIABLE: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-.*)?", re.
 
 
 def refused_text(text: str) -> str | None:
-    """Return the reason why a text must not come from somebody else; `None` if it may.
+    """Return why a text of another person must not be used; `None` if it may be.
 
     Args:
-        text: A name, an argument or a value that a stranger wrote.
+        text: A name, an argument or a value that another person wrote.
     """
     if "${" in text:
         return (
@@ -47,7 +47,7 @@ def refused_text(text: str) -> str | None:
 
 
 def refused_variable(name: str) -> str | None:
-    """Return the reason why a variable's value must not come from somebody else; `None` if it may.
+    """Return why another person must not set a variable; `None` if that is allowed.
 
     Args:
         name: The variable, which the program sees.
@@ -57,7 +57,7 @@ def refused_variable(name: str) -> str | None:
 
 
 def doubts(entry: JSON) -> list[str]:
-    """Return the points to check before an entry of somebody else is accepted: its program, and the data it gets.
+    """Return the points to check before an entry of another person is accepted: its program, and the data it gets.
 
     Args:
         entry: The entry, in our form.
@@ -79,7 +79,7 @@ def questions(entry: JSON) -> list[str]:
 def _odd_options(words: Sequence[str]) -> Iterator[str]:
     """Yield the unknown options before a package: they may make a runner fetch or run something else."""
     programs = (os.path.basename(words[0]), *words[1:]) if words else ()
-    for runner, known in _OPTIONS.items():
+    for runner, allowed in _OPTIONS.items():
         skip = programs[: len(runner)] != runner
         for word in words[len(runner) :] if not skip else ():
             option, equals, _ = word.partition("=")
@@ -87,10 +87,10 @@ def _odd_options(words: Sequence[str]) -> Iterator[str]:
                 if not skip:
                     break
                 skip = False
-            elif option not in known:
+            elif option not in allowed:
                 yield f"{' '.join(runner)} is told {option}, which may fetch or run something else"
             else:
-                skip = known[option] and not equals
+                skip = allowed[option] and not equals
 
 
 def _handed_over(entry: JSON) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _handed_over(entry: JSON) -> Iterator[str]:
     to = entry.get("url") or entry.get("openapi") or entry.get("command")
     shown = redacted(str(to).partition("?")[0])
     references = [reference for text in texts_in(entry) for reference in references_in(text)]
-    names = dict.fromkeys(found[1] for reference in references if (found := _VARIABLE.fullmatch(reference)))
+    names = dict.fromkeys(match[1] for reference in references if (match := _VARIABLE.fullmatch(reference)))
     files = [reference for reference in references if not _VARIABLE.fullmatch(reference)]
     inherited = entry.get("inherit_env")
     if inherited is True:

@@ -27,7 +27,7 @@ _SECRET_NAME: Final = re.compile(
 """Names of values that are secrets."""
 
 _SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
-"""A text that nobody types and that names no file: letters and digits without a dot, a blank or a colon."""
+"""A text that looks random and names no file: letters and digits without a dot, a blank or a colon."""
 
 _DEFAULT: Final = re.compile(r"(\$\{(?:env:)?(\w+):-)([^}]+)\}")
 """A reference to a variable with a default: all before the default, the variable in it, and the default."""
@@ -100,25 +100,25 @@ def is_secret(name: str, value: object) -> bool:
 
 def launch_warnings(entry: JSON) -> list[str]:
     """Return the warnings to read before approving an entry."""
-    found = [
+    warnings = [
         f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
         for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi", "proxy"))
     ]
     if isinstance(entry.get("proxy"), str):
-        found.append("'proxy' sees whom the server's requests go to, and all of them where the URL is plain http")
+        warnings.append("'proxy' sees whom the server's requests go to, and all of them where the URL is plain http")
     command = entry.get("command")
     if not isinstance(command, str):
-        return found
+        return warnings
     words = launch_words(entry)
     env = entry.get("env")
     names = sorted(env) if is_object(env) else []
-    found += [
+    warnings += [
         *_program_warnings(words),
         *(f"{_exact(name)} {reason}" for name in names if (reason := reason_of(name))),
         *(f"{_exact(word)} is where keys and passwords are" for word in words if _KEYS_AND_PASSWORDS.search(word)),
         *_runner_warnings(words),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(warnings))
 
 
 def _without_password(value: object) -> object:
@@ -162,8 +162,8 @@ def _table_lines(entry: JSON) -> Iterator[str]:
         table = entry.get(key)
         if is_object(table):
             for name, value in table.items():
-                known = (key == "oauth" and name in PUBLIC_OAUTH_KEYS) or (key == "env" and changes_programs(name))
-                yield f"{label}: {_exact(name)}={_exact(value) if known else _masked(name, value)}"
+                is_public = (key == "oauth" and name in PUBLIC_OAUTH_KEYS) or (key == "env" and changes_programs(name))
+                yield f"{label}: {_exact(name)}={_exact(value) if is_public else _masked(name, value)}"
         elif table is not None:
             yield f"{key}: {_exact(table)}"
 

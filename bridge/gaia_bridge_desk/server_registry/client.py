@@ -26,7 +26,7 @@ T = TypeVar("T")
 _API: Final = "/v0.1"
 _PAGE: Final = 100
 """Servers on one page; the official registry gives no more."""
-_VERSIONS_TOLD: Final = 10
+_VERSIONS_SHOWN: Final = 10
 _GONE: Final = 404
 _TOO_MANY: Final = 429
 _SERVER_FAULT: Final = 500
@@ -104,20 +104,20 @@ class RegistryClient:
         Raises:
             RegistryError: The registry does not answer as one.
         """
-        found: dict[str, Listed] = {}
+        servers: dict[str, Listed] = {}
         cursor = ""
         for _ in range(self._limits.pages):
             page = await self._page(word, cursor, min(most, _PAGE))
             for listed in page.servers:
                 official = listed.official
                 if official.status != "deleted" and official.is_latest is not False:
-                    found.setdefault(listed.server.name, listed)
-            if len(found) >= most or not page.cursor or page.cursor == cursor:
+                    servers.setdefault(listed.server.name, listed)
+            if len(servers) >= most or not page.cursor or page.cursor == cursor:
                 break
             cursor = page.cursor
         else:
-            return list(found.values())[:most], True
-        return list(found.values())[:most], bool(page.cursor) or len(found) > most
+            return list(servers.values())[:most], True
+        return list(servers.values())[:most], bool(page.cursor) or len(servers) > most
 
     async def server(self, name: str, version: str = LATEST) -> Listed:
         """Return one version of a server.
@@ -132,7 +132,7 @@ class RegistryClient:
         """
         path = f"/servers/{quote(name, safe='')}/versions"
         body = await self._get(f"{path}/{quote(version, safe='')}")
-        listed = self._understood(listed_of, body)
+        listed = self._parse(listed_of, body)
         if listed.server.name != name or version not in (LATEST, listed.server.version):
             other = one_line(f"{listed.server.name} {listed.server.version}", 200)
             raise RegistryError(self.base, f"was asked for {name} {version}, and answered with {other}; it is not used")
@@ -145,21 +145,21 @@ class RegistryClient:
             RegistryError: The registry does not answer as one.
         """
         try:
-            page = self._understood(page_of, await self._get(f"/servers/{quote(name, safe='')}/versions"))
+            page = self._parse(page_of, await self._get(f"/servers/{quote(name, safe='')}/versions"))
         except NotListedError:
             return []
-        return [one_line(listed.server.version, 60) for listed in page.servers][:_VERSIONS_TOLD]
+        return [one_line(listed.server.version, 60) for listed in page.servers][:_VERSIONS_SHOWN]
 
     async def _page(self, word: str, cursor: str, limit: int) -> Page:
         asked = {"search": word, "limit": str(limit), "version": LATEST} | ({"cursor": cursor} if cursor else {})
         try:
-            return self._understood(page_of, await self._get(f"/servers?{urlencode(asked)}"))
+            return self._parse(page_of, await self._get(f"/servers?{urlencode(asked)}"))
         except NotListedError:
             raise RegistryError(
                 self.base, f"has no {_API}/servers: it is no registry of MCP servers; name one with --registry URL"
             ) from None
 
-    def _understood(self, read: Callable[[bytes], T], body: bytes) -> T:
+    def _parse(self, read: Callable[[bytes], T], body: bytes) -> T:
         try:
             return read(body)
         except RegistryFormatError as error:

@@ -30,7 +30,7 @@ Kept = Callable[[Asked, str], str]
 
 
 class UnsafeError(ValueError):
-    """An entry of a stranger that must not be used; the text says why."""
+    """A registry's entry that must not be used; the text says why."""
 
 
 class _Word(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Plan(Struct, frozen=True):
 
         Raises:
             AnswersError: The values contradict each other, or the address is invalid with them.
-            UnsafeError: A value of the stranger must not be used.
+            UnsafeError: A value of the author must not be used.
         """
         self._check(answers)
         named = {name: value for name, slot in self.named for value in slot.values(answers, kept)}
@@ -103,7 +103,7 @@ class Plan(Struct, frozen=True):
         assert isinstance(package, Package) and runner is not None, "a package that can be used has a runner"
         before = self._before(package, runner, answers, kept)
         if package.registry_type == "oci":
-            before, assigned = _variables_apart(before)
+            before, assigned = _separate_variables(before)
             named = assigned | named
             mentioned = {word for option, word in zip(before, before[1:], strict=False) if option in _VARIABLE_OPTIONS}
             before += [word for name in named if name not in mentioned for word in ("-e", name)]
@@ -119,10 +119,10 @@ class Plan(Struct, frozen=True):
 
     def _remote(self, answers: Answers, kept: Kept, headers: Mapping[str, str]) -> JSON:
         assert self.url is not None and isinstance(self.way.what, Remote), "a way by an address has one"
-        found = self.url.values(answers, lambda _, value: value)
-        if not found:
+        urls = self.url.values(answers, lambda _, value: value)
+        if not urls:
             raise AnswersError("the address is not complete")
-        if problem := url_problem(found[0]):
+        if problem := url_problem(urls[0]):
             raise AnswersError(problem)
         url = self.url.values(answers, kept)[0]
         entry: JSON = {"url": url, **({"headers": dict(headers)} if headers else {})}
@@ -132,14 +132,14 @@ class Plan(Struct, frozen=True):
         own = {package.identifier, package_word(package, runner), f"{package.identifier}@latest"}
         words: list[str] = []
         for each in self.before:
-            found = each.words(answers, kept)
-            if each.argument.type == "positional" and found and found[0] in own:
+            texts = each.words(answers, kept)
+            if each.argument.type == "positional" and texts and texts[0] in own:
                 continue  # several authors repeat the package among the runner's options
-            words += [word for word in found if word not in runner.dropped]
+            words += [word for word in texts if word not in runner.dropped]
         return words
 
     def _check(self, answers: Answers) -> None:
-        """Check the texts of the stranger, with a letter in the place of each value of the user.
+        """Check the texts of the author, with a letter in the place of each value of the user.
 
         Raises:
             UnsafeError: A text must not be used.
@@ -160,7 +160,7 @@ class Plan(Struct, frozen=True):
                 raise UnsafeError(f"its author writes {problem}")
         if isinstance(package := self.way.what, Package) and self.way.runner is not None:
             words = self._before(package, self.way.runner, answers, theirs)
-            also = _variables_apart(words)[1].items() if package.registry_type == "oci" else ()
+            also = _separate_variables(words)[1].items() if package.registry_type == "oci" else ()
             assigned = [name for name, text in also if text != "x"]
             for name in (*(name for name, slot in self.named if is_theirs(slot)), *assigned):
                 if problem := refused_variable(name):
@@ -198,16 +198,16 @@ def _slot(name: str, argument: Argument) -> Slot:
     return slot_of(name, argument, repeated=argument.is_repeated)
 
 
-def _variables_apart(words: list[str]) -> tuple[list[str], dict[str, str]]:
+def _separate_variables(words: list[str]) -> tuple[list[str], dict[str, str]]:
     """Separate the values of variables from a container's options: all users of a machine can see a command line."""
-    found: list[str] = []
+    options: list[str] = []
     values: dict[str, str] = {}
     for word in words:
-        assigned = _ASSIGNED.fullmatch(word) if found and found[-1] in _VARIABLE_OPTIONS else None
+        assigned = _ASSIGNED.fullmatch(word) if options and options[-1] in _VARIABLE_OPTIONS else None
         if assigned is not None:
             values[assigned[1]] = assigned[2]
-        found.append(word if assigned is None else assigned[1])
-    return found, values
+        options.append(word if assigned is None else assigned[1])
+    return options, values
 
 
 def _fetched(package: Package, runner: Runner, before: list[str]) -> str:

@@ -126,16 +126,16 @@ def slot_of(name: str, about: Input, *, repeated: bool = False, open_names: bool
 
 def asked_in(slots: Iterable[Slot]) -> list[Asked]:
     """Return the values to ask for in several places, each name once."""
-    found: dict[str, Asked] = {}
+    values: dict[str, Asked] = {}
     for asked in (asked for slot in slots for asked in slot.asked):
-        if (known := found.get(asked.name)) is None:
-            found[asked.name] = asked
+        if (earlier := values.get(asked.name)) is None:
+            values[asked.name] = asked
             continue
-        secret = known.about.is_secret or asked.about.is_secret
-        found[asked.name] = replace(
-            known,
-            required=known.required or asked.required,
-            repeated=known.repeated and asked.repeated,
-            about=replace(known.about, is_secret=secret),
+        secret = earlier.about.is_secret or asked.about.is_secret
+        values[asked.name] = replace(
+            earlier,
+            required=earlier.required or asked.required,
+            repeated=earlier.repeated and asked.repeated,
+            about=replace(earlier.about, is_secret=secret),
         )
-    return list(found.values())
+    return list(values.values())

@@ -42,7 +42,7 @@ class Runner(Struct, frozen=True):
     Args:
         words: The program and its fixed arguments.
         version: The separator between the name of a package and its version.
-        known: The options that are allowed: each with the pattern of its value, or `None` if it has none.
+        allowed: The options that are allowed: each with the pattern of its value, or `None` if it has none.
         own: The options whose value has to be the package itself.
         dropped: Options that are left out, because they are always or never given.
         before_arguments: The words between the package and its arguments.
@@ -50,7 +50,7 @@ class Runner(Struct, frozen=True):
 
     words: tuple[str, ...]
     version: str = "@"
-    known: Mapping[str, re.Pattern[str] | None] | None = None
+    allowed: Mapping[str, re.Pattern[str] | None] | None = None
     own: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     before_arguments: tuple[str, ...] = ()
@@ -63,22 +63,22 @@ RUNNERS: Final[Mapping[str, tuple[Runner, ...]]] = {
     "npm": (
         Runner(
             ("npx", "-y"),
-            known={option: _NPM_WORD if has_value else None for option, has_value in NPX_OPTIONS.items()},
+            allowed={option: _NPM_WORD if has_value else None for option, has_value in NPX_OPTIONS.items()},
             own=("-p", "--package"),
             dropped=("-y", "--yes"),
         ),
     ),
     "pypi": (
-        Runner(("uvx",), known=_UV_OPTIONS, own=("--from",)),
-        Runner(("uv", "tool", "run"), known=_UV_OPTIONS, own=("--from",)),
-        Runner(("pipx", "run"), "==", known={}),
+        Runner(("uvx",), allowed=_UV_OPTIONS, own=("--from",)),
+        Runner(("uv", "tool", "run"), allowed=_UV_OPTIONS, own=("--from",)),
+        Runner(("pipx", "run"), "==", allowed={}),
     ),
     "oci": (
         Runner(("docker", "run", "-i", "--rm"), ":", dropped=_CONTAINERS),
         Runner(("podman", "run", "-i", "--rm"), ":", dropped=_CONTAINERS),
     ),
     "nuget": (
-        Runner(("dnx", "--yes"), known={"--prerelease": None}, dropped=("-y", "--yes"), before_arguments=("--",)),
+        Runner(("dnx", "--yes"), allowed={"--prerelease": None}, dropped=("-y", "--yes"), before_arguments=("--",)),
     ),
 }
 """The runners by the kinds of packages; the first installed one is chosen, or the one that the author names."""
@@ -111,8 +111,8 @@ def package_word(package: Package, runner: Runner) -> str:
     name, version = package.identifier, package.version
     if package.registry_type != "oci":
         return f"{name}{runner.version}{version}" if version else name
-    found = _OCI.fullmatch(name)
-    pinned = found is not None and (found["tag"] or found["digest"])
+    image = _OCI.fullmatch(name)
+    pinned = image is not None and (image["tag"] or image["digest"])
     host = package.registry_base_url.removeprefix("https://").strip("/")
     first = name.partition("/")[0] if "/" in name else ""
     has_host = "." in first or ":" in first or first == "localhost"
@@ -122,23 +122,23 @@ def package_word(package: Package, runner: Runner) -> str:
 
 
 def runtime_problem(package: Package, runner: Runner, words: list[str]) -> str:
-    """Return why a stranger's options must not be passed to a program; empty if they may.
+    """Return why an author's options must not be passed to a program; empty if they may.
 
     Args:
         package: The package.
         runner: The program.
-        words: The stranger's words before the package.
+        words: The author's words before the package.
     """
-    if runner.known is None:
+    if runner.allowed is None:
         return ""
     value_of: str | None = None
     for word in words:
         option, equals, value = word.partition("=")
         if value_of is not None:
             option, equals, value, value_of = value_of, "=", word, None
-        elif option not in runner.known or (runner.known[option] is None and equals):
+        elif option not in runner.allowed or (runner.allowed[option] is None and equals):
             return f"it has {runner.words[0]} told {word[:100]!r}, which may run something else"
-        elif runner.known[option] is None:
+        elif runner.allowed[option] is None:
             continue
         if not equals:
             value_of = option
@@ -148,7 +148,7 @@ def runtime_problem(package: Package, runner: Runner, words: list[str]) -> str:
 
 
 def _value_problem(package: Package, runner: Runner, option: str, value: str) -> str:
-    pattern = (runner.known or {}).get(option)
+    pattern = (runner.allowed or {}).get(option)
     if pattern is None or not pattern.fullmatch(value):
         return f"it has {runner.words[0]} told {option} {value[:100]!r}, which may come from anywhere"
     if option in runner.own and not _is_same(package, value):
@@ -159,15 +159,15 @@ def _value_problem(package: Package, runner: Runner, option: str, value: str) ->
 def _is_same(package: Package, word: str) -> bool:
     """Return whether a word names the package, in whatever version."""
     name = package.identifier.partition("[")[0]
-    found = re.match(r"@?[^@=<>~!\[]+", word)
-    return found is not None and found[0].lower().replace("_", "-") == name.lower().replace("_", "-")
+    match = re.match(r"@?[^@=<>~!\[]+", word)
+    return match is not None and match[0].lower().replace("_", "-") == name.lower().replace("_", "-")
 
 
 def container_warnings(words: list[str]) -> list[str]:
     """Return warnings about risky options of a container."""
-    found = [f"{option} {meaning}" for option, meaning in _RISKY.items() if _has(words, option)]
-    found += [f"{word!r} gives the container much of this machine" for word in words if _WIDE_MOUNT.search(word)]
-    return found
+    warnings = [f"{option} {meaning}" for option, meaning in _RISKY.items() if _has(words, option)]
+    warnings += [f"{word!r} gives the container much of this machine" for word in words if _WIDE_MOUNT.search(word)]
+    return warnings
 
 
 def _has(words: list[str], option: str) -> bool:
@@ -245,7 +245,7 @@ def chosen(ways: list[Way], kind: str | None) -> Way | None:
 
 
 def url_problem(url: str) -> str:
-    """Return why a stranger's address must not be used; empty if it may.
+    """Return why an author's address must not be used; empty if it may.
 
     Args:
         url: The address, with all its variables filled in.
@@ -280,8 +280,8 @@ def _package(package: Package, is_installed: Callable[[str], bool]) -> Way:
     hinted = [runner for runner in runners if runner.words[0] == package.runtime_hint]
     if not runners:
         return replace(way, problem=f"needs {_COMES_WITH[kind]}")
-    known = {runner.words[0] for runner in RUNNERS[kind]}
-    if package.runtime_arguments and package.runtime_hint and package.runtime_hint not in known:
+    programs = {runner.words[0] for runner in RUNNERS[kind]}
+    if package.runtime_arguments and package.runtime_hint and package.runtime_hint not in programs:
         return replace(way, problem=f"is started by {package.runtime_hint[:60]!r}, which is not done for strangers")
     return replace(way, runner=(hinted or runners)[0])
 

@@ -30,13 +30,13 @@ _RELEASE: Final = CLIENT_METHODS["terminal_release"]
 T = TypeVar("T")
 
 
-class _Puts(Protocol):
+class _EditorRequest(Protocol):
     async def __call__(self, method: str, params: JSON, patience: float | None = None) -> JSON:
         """Send the editor a request, and return its result, or raise `AnswerError`."""
         ...
 
 
-class _Does(Protocol):
+class _TurnRunner(Protocol):
     def __call__(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine on the event loop, until the turn is over."""
         ...
@@ -49,7 +49,7 @@ class Workplace(Struct, frozen=True):
     folder: Path
     declared: Mapping[str, Any]
     """The editor's capabilities, in wire shape."""
-    put: _Puts
+    send_request: _EditorRequest
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
     """Starts a coroutine that may outlive a turn, and ends with the editor."""
     limits: AcpLimits
@@ -78,20 +78,20 @@ class Workplace(Struct, frozen=True):
 
     async def ask(self, method: str, patience: float | None = None, **params: Any) -> JSON:
         """Send the editor a request in this conversation, and return its result."""
-        told = {key: value for key, value in params.items() if value is not None}
-        return await self.put(method, {"sessionId": self.session_id, **told}, patience)
+        given = {key: value for key, value in params.items() if value is not None}
+        return await self.send_request(method, {"sessionId": self.session_id, **given}, patience)
 
-    def insist(self, name: str, what: str) -> None:
+    def require(self, name: str, action: str) -> None:
         """Refuse an action that the editor does not let agents do.
 
         Raises:
             AnswerError: The editor does not declare the capability.
         """
         if not self.has(name):
-            raise AnswerError(f"this editor does not let agents {what} (its capability {name} is not declared)")
+            raise AnswerError(f"this editor does not let agents {action} (its capability {name} is not declared)")
 
 
-class Access:
+class TurnAccess:
     """An agent's access to the editor in one turn.
 
     Args:
@@ -100,7 +100,7 @@ class Access:
         show: Shows a terminal at a call, given the ids of both.
     """
 
-    def __init__(self, workplace: Workplace, do: _Does, show: Callable[[str, str], Awaitable[None]]) -> None:
+    def __init__(self, workplace: Workplace, do: _TurnRunner, show: Callable[[str, str], Awaitable[None]]) -> None:
         self._at = workplace
         self._do = do
         self._show = show
@@ -122,19 +122,19 @@ class Access:
 
     def read_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
         """Return a file with the person's unsaved changes."""
-        return _waited(self._do(partial(self._read, path, line, limit)))
+        return _result(self._do(partial(self._read, path, line, limit)))
 
     async def aread_text_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
         """Read a file as `read_text_file` does, in a coroutine."""
-        return await _awaited(self._do(partial(self._read, path, line, limit)))
+        return await _aresult(self._do(partial(self._read, path, line, limit)))
 
     def write_text_file(self, path: str, content: str) -> None:
         """Write a file."""
-        _waited(self._do(partial(self._write, path, content)))
+        _result(self._do(partial(self._write, path, content)))
 
     async def awrite_text_file(self, path: str, content: str) -> None:
         """Write a file as `write_text_file` does, in a coroutine."""
-        await _awaited(self._do(partial(self._write, path, content)))
+        await _aresult(self._do(partial(self._write, path, content)))
 
     def run(
         self,
@@ -145,7 +145,7 @@ class Access:
         timeout: float | None = None,
     ) -> CommandEnd:
         """Run a command in a terminal that the person sees."""
-        return _waited(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
+        return _result(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
 
     async def arun(
         self,
@@ -156,17 +156,17 @@ class Access:
         timeout: float | None = None,  # noqa: ASYNC109 - it bounds the command, which is killed
     ) -> CommandEnd:
         """Run a command as `run` does, in a coroutine."""
-        return await _awaited(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
+        return await _aresult(self._do(partial(self._run, [command, *args], env or {}, cwd, timeout)))
 
     # On the event loop.
 
     async def _read(self, path: str, line: int | None, limit: int | None, running: RunningTool | None) -> str:
-        self._at.insist("fs.readTextFile", "read files")
+        self._at.require("fs.readTextFile", "read files")
         result = await self._at.ask(_READ, path=self._at.path(path), line=line, limit=limit)
         return _field(_READ, result, "content", str)
 
     async def _write(self, path: str, content: str, running: RunningTool | None) -> None:
-        self._at.insist("fs.writeTextFile", "write files")
+        self._at.require("fs.writeTextFile", "write files")
         await self._at.ask(_WRITE, path=self._at.path(path), content=content)
 
     async def _run(
@@ -177,10 +177,10 @@ class Access:
         wanted: float | None,
         running: RunningTool | None,
     ) -> CommandEnd:
-        self._at.insist("terminal", "run commands")
+        self._at.require("terminal", "run commands")
         limits = self._at.limits
         seconds = limits.command_timeout if wanted is None else min(wanted, limits.command_timeout)
-        terminal_id = await self._created(
+        terminal_id = await self._create_terminal(
             command=words[0],
             args=words[1:],
             env=[{"name": name, "value": value} for name, value in env.items()],
@@ -193,10 +193,10 @@ class Access:
             return await self._end_of(terminal_id, seconds)
         finally:  # the release ends a running command; also where the turn was cancelled
             with anyio.CancelScope(shield=True), anyio.move_on_after(limits.release):
-                await self._released(terminal_id)
+                await self._release_terminal(terminal_id)
 
-    async def _created(self, **params: Any) -> str:
-        """Return a new terminal. One that is created only after the turn was cancelled, or too late, is released."""
+    async def _create_terminal(self, **params: Any) -> str:
+        """Create a terminal, and return its id; one that comes too late, or after a cancellation, is released."""
         opened: list[str] = []
         problems: list[Exception] = []
         answered = anyio.Event()
@@ -210,7 +210,7 @@ class Access:
                 problems.append(error)
             answered.set()
             if has_left and opened:
-                await self._released(opened[0])
+                await self._release_terminal(opened[0])
 
         self._at.start(create)
         try:
@@ -219,7 +219,7 @@ class Access:
         except BaseException as error:
             has_left = True
             if opened:  # at the same moment
-                self._at.start(partial(self._released, opened[0]))
+                self._at.start(partial(self._release_terminal, opened[0]))
             if isinstance(error, TimeoutError):
                 seconds = self._at.limits.terminal
                 raise AnswerError(f"the editor did not answer {_CREATE} within {seconds:g} s") from None
@@ -236,30 +236,30 @@ class Access:
             has_timed_out = False
         if has_timed_out:
             await self._at.ask(_KILL, terminalId=terminal_id)
-        told = await self._at.ask(_OUTPUT, terminalId=terminal_id)
-        status: JSON = told["exitStatus"] if is_object(told.get("exitStatus")) else ended
+        output = await self._at.ask(_OUTPUT, terminalId=terminal_id)
+        status: JSON = output["exitStatus"] if is_object(output.get("exitStatus")) else ended
         code, signal = status.get("exitCode"), status.get("signal")
         return CommandEnd(
-            _field(_OUTPUT, told, "output", str),
+            _field(_OUTPUT, output, "output", str),
             None if has_timed_out or not isinstance(code, int) else code,
             signal if isinstance(signal, str) else None,
-            told.get("truncated") is True,
+            output.get("truncated") is True,
             has_timed_out,
         )
 
-    async def _released(self, terminal_id: str) -> None:
+    async def _release_terminal(self, terminal_id: str) -> None:
         try:
             await self._at.ask(_RELEASE, terminalId=terminal_id)
         except AnswerError:  # a terminal that cannot be released is left to the editor
             pass
 
 
-def _waited(future: Future[T]) -> T:
+def _result(future: Future[T]) -> T:
     with resting():
         return future.result()
 
 
-async def _awaited(future: Future[T]) -> T:
+async def _aresult(future: Future[T]) -> T:
     with resting():
         return await asyncio.wrap_future(future)
 

@@ -79,7 +79,7 @@ class TurnChannel:
     def post_progress(self, report: Progress) -> None:
         """Show the progress of the running call."""
         if (running := running_tool()) is not None:
-            self._loop.call_soon(partial(self._told, running, report))
+            self._loop.call_soon(partial(self._show_progress, running, report))
 
     def post_log(self, message: LogMessage) -> None:
         """Log a message: editors have no place for it."""
@@ -123,16 +123,16 @@ class TurnChannel:
         for future in list(self._open):
             _fail(future, RequestCancelledError("the turn is over"))
 
-    def _told(self, running: RunningTool, report: Progress) -> None:
+    def _show_progress(self, running: RunningTool, report: Progress) -> None:
         if not self._over.is_set():
             self.report(running, report)
 
     def _put(self, method: str, params: JSON) -> Future[JSON]:
         if problem := question_problem(method, params):
             raise ValueError(f"{method} cannot be asked like this: {problem}")
-        return self.do(partial(self._asked, method, params))
+        return self.do(partial(self._ask, method, params))
 
-    async def _asked(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
+    async def _ask(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
         return await self.answer(method, params, running)
 
     def _begin(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
@@ -140,9 +140,9 @@ class TurnChannel:
             _fail(future, RequestCancelledError("the turn is over"))
             return
         self._open.add(future)
-        self._start(partial(self._done, future, work))
+        self._start(partial(self._run, future, work))
 
-    async def _done(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    async def _run(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         try:
             result = await work()
         except Exception as error:  # raised where it was asked
@@ -177,13 +177,13 @@ class EditorRequest(OwnRequest):
         report: Report,
         capabilities: JSON,
         client_info: Mapping[str, Any],
-        when_it_leaves: Callable[[Callable[[], None]], None],
+        on_leave: Callable[[Callable[[], None]], None],
         params: Mapping[str, Any],
     ) -> None:
         super().__init__(client)
         self._answer = answer
         self._report = report
-        self._when_it_leaves = when_it_leaves
+        self._on_leave = on_leave
         self._running = running_tool()
         self.client_capabilities = capabilities
         self.client_info = client_info
@@ -191,7 +191,7 @@ class EditorRequest(OwnRequest):
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Register `callback` to be called when the conversation ends."""
-        self._when_it_leaves(callback)
+        self._on_leave(callback)
         return True
 
     async def report_progress(self, report: Progress) -> None:

@@ -35,7 +35,7 @@ from gaia_bridge.errors import BridgeError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.acp.errors import RESOURCE_NOT_FOUND, busy, failed, invalid, of_validation
-from gaia_bridge_doors.acp.session import EditorSession, Served, server_specs
+from gaia_bridge_doors.acp.session import ConversationContext, EditorSession, server_specs
 from gaia_bridge_doors.acp.updates import replayed
 from gaia_bridge_doors.conversation.models import Model
 
@@ -55,7 +55,7 @@ _USED: Final = ("elicitation", "fs", "terminal")
 _CANCEL: Final = AGENT_METHODS["session_cancel"]
 
 
-class Editor:
+class EditorClient:
     """One editor, its conversations, and its requests. Only on the event loop.
 
     Args:
@@ -80,9 +80,9 @@ class Editor:
         self._limits = settings.acp
         self._images = images
         self._tasks = tasks
-        endpoint, told = bridge.dispatcher(model.source.name), bridge.on_error_line
+        endpoint, on_error_line = bridge.dispatcher(model.source.name), bridge.on_error_line
         more = self._ask, self._update, tasks.start_soon
-        self._served = Served(model, endpoint, bridge.middleware, settings, images, told, *more)
+        self._context = ConversationContext(model, endpoint, bridge.middleware, settings, images, on_error_line, *more)
         self._about: dict[str, Any] = {}
         self._sessions: dict[str, EditorSession] = {}
         self._methods: Mapping[str, tuple[type[BaseModel], Callable[[Any], Awaitable[Any]]]] = {
@@ -105,7 +105,7 @@ class Editor:
             RequestError: The request cannot be answered.
         """
         try:
-            return await self._handled(method, params, is_notification)
+            return await self._dispatch(method, params, is_notification)
         except RequestError as error:
             problem = error
         except ValidationError as error:
@@ -121,19 +121,19 @@ class Editor:
         logger.warning("%s: %s", one_line(method), problem)
         return None
 
-    def answered(self, result: Any) -> None:
+    def mark_announced(self, result: Any) -> None:
         """Mark the conversation of a written result as announced: the editor knows its name from then on."""
         if is_object(result) and (session := self._sessions.get(str(result.get("sessionId")))) is not None:
             session.announced.set()
 
-    async def _handled(self, method: str, params: Any, is_notification: bool) -> Any:
-        found = self._methods.get(method)
-        if found is None or (method == _CANCEL) is not is_notification:
+    async def _dispatch(self, method: str, params: Any, is_notification: bool) -> Any:
+        handler = self._methods.get(method)
+        if handler is None or (method == _CANCEL) is not is_notification:
             if is_notification:  # such as those of extensions
                 logger.debug("the editor sent %s, which this agent does not know", one_line(method))
                 return None
             raise RequestError.method_not_found(one_line(method))
-        model, answer = found
+        model, answer = handler
         request = model.model_validate({} if params is None else params)
         _check_lists(request, params)
         return await answer(request)
@@ -141,13 +141,13 @@ class Editor:
     # The connection
 
     async def _initialize(self, request: InitializeRequest) -> JSON:
-        declared, info = request.client_capabilities, request.client_info
+        declared, client = request.client_capabilities, request.client_info
         if declared is not None:
             able = declared.model_dump(mode="json", by_alias=True, exclude_none=True)
             self._about |= {name: able[name] for name in _USED if name in able}
-        if info is not None:
-            self._about |= {"name": info.name, "version": info.version}
-        agent, told = self._model.source.agent, self._model.source.features.info
+        if client is not None:
+            self._about |= {"name": client.name, "version": client.version}
+        agent, info = self._model.source.agent, self._model.source.features.info
         takes_tools, keeps = isinstance(agent, AnswersChats), self._keeper is not None
         of_kept: JSON = {"list": {}, "resume": {}, "delete": {}} if keeps else {}
         return {
@@ -159,7 +159,7 @@ class Editor:
                 "sessionCapabilities": {"additionalDirectories": {}, "close": {}, **of_kept},
             },
             "authMethods": [],
-            "agentInfo": {"name": told.name, "title": told.title or told.name, "version": told.version or "0"},
+            "agentInfo": {"name": info.name, "title": info.title or info.name, "version": info.version or "0"},
         }
 
     async def _authenticate(self, request: AuthenticateRequest) -> JSON:
@@ -168,20 +168,20 @@ class Editor:
     # Conversations
 
     async def _new_session(self, request: NewSessionRequest) -> JSON:
-        session = await self._opened(f"session-{secrets.token_hex(12)}", request)
+        session = await self._open(f"session-{secrets.token_hex(12)}", request)
         return {"sessionId": session.session_id}
 
     async def _load_session(self, request: LoadSessionRequest) -> JSON:
-        messages = await self._recalled(request.session_id)
-        session = await self._opened(request.session_id, request)
+        messages = await self._stored_messages(request.session_id)
+        session = await self._open(request.session_id, request)
         for update in replayed(messages, Path(request.cwd)):
             await session.notify(update)
         session.announced.set()
         return {}
 
     async def _resume_session(self, request: ResumeSessionRequest) -> JSON:
-        await self._recalled(request.session_id)
-        session = await self._opened(request.session_id, request)
+        await self._stored_messages(request.session_id)
+        session = await self._open(request.session_id, request)
         session.announced.set()
         return {}
 
@@ -241,7 +241,7 @@ class Editor:
             raise invalid("sessionId", f"{session_id!r:.80} came", f"{expected}, and that is not closed")
         return session
 
-    async def _opened(
+    async def _open(
         self, session_id: str, request: NewSessionRequest | LoadSessionRequest | ResumeSessionRequest
     ) -> EditorSession:
         folders = _folders([request.cwd, *(request.additional_directories or ())])
@@ -253,8 +253,8 @@ class Editor:
             await old.end()
         if len(self._sessions) >= self._limits.sessions:
             raise busy(f"there are {len(self._sessions)} conversations already; close one with session/close")
-        noted = partial(self._note, session_id, folders)
-        session = EditorSession(session_id, self._served, folders, servers, self._about, noted)
+        note = partial(self._note, session_id, folders)
+        session = EditorSession(session_id, self._context, folders, servers, self._about, note)
         self._sessions[session_id] = session
         try:
             await self._tasks.start(session.run)
@@ -266,7 +266,7 @@ class Editor:
             raise busy(f"conversation {session_id} was closed, deleted or opened again while it was being opened")
         return session
 
-    async def _recalled(self, session_id: str) -> Sequence[JSON]:
+    async def _stored_messages(self, session_id: str) -> Sequence[JSON]:
         keeper = self._keeper
         if keeper is None:
             raise RequestError.method_not_found(AGENT_METHODS["session_load"])
@@ -280,8 +280,8 @@ class Editor:
         if (keeper := self._keeper) is None:
             return
         others = list(map(str, folders[1:]))
-        known = await self._blocking(partial(keeper.get_chat, session_id))
-        if not known:
+        messages = await self._blocking(partial(keeper.get_chat, session_id))
+        if not messages:
             about = {"cwd": str(folders[0]), "title": title, "additionalDirectories": others}
             await self._blocking(partial(keeper.describe_chat, session_id, about))
 
@@ -323,7 +323,7 @@ def _offset(cursor: str | None) -> int:
 
 def _described(item: Mapping[str, Any]) -> JSON:
     about: JSON = item["metadata"]
-    told: JSON = {"sessionId": item["session_id"], "cwd": str(about.get("cwd") or "/")}
-    told["updatedAt"] = item["last_activity"]
+    session: JSON = {"sessionId": item["session_id"], "cwd": str(about.get("cwd") or "/")}
+    session["updatedAt"] = item["last_activity"]
     fields = {name: about[name] for name in ("title", "additionalDirectories") if about.get(name)}
-    return {**told, **fields}
+    return {**session, **fields}

@@ -39,7 +39,7 @@ def failed(problem: str) -> RequestError:
 
 def of_validation(error: ValidationError) -> RequestError:
     """Return the error of parameters that do not fit the protocol's schema."""
-    found = error.errors(include_url=False, include_context=False)
-    lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.80}" for item in found]
+    problems = error.errors(include_url=False, include_context=False)
+    lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.80}" for item in problems]
     more = [f"and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
     return RequestError(INVALID_PARAMS, one_line("Invalid params: " + ", ".join(lines[:_PROBLEMS] + more), 1_000))

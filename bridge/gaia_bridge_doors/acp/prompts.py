@@ -34,15 +34,15 @@ def user_message(blocks: Sequence[Any], *, images: bool) -> JSON:
     Raises:
         RequestError: The agent cannot accept one of the blocks, or the prompt is empty.
     """
-    said: list[str] = []
+    texts: list[str] = []
     files: list[str] = []
     pictures: list[JSON] = []
     for number, block in enumerate(blocks):
         match block:
             case TextContentBlock():
-                said.append(block.text)
+                texts.append(block.text)
             case ResourceContentBlock():
-                said.append(_link(block))
+                texts.append(_link(block))
             case EmbeddedResourceContentBlock():
                 resource: Any = block.resource
                 if isinstance(resource, TextResourceContents):
@@ -57,7 +57,7 @@ def user_message(blocks: Sequence[Any], *, images: bool) -> JSON:
             case _:
                 taken = "text, resource_link, resource" + (", image" if images else "")
                 raise invalid(f"prompt[{number}].type", f"{block.type!r} came", f"one of {taken}")
-    text = "\n\n".join(part for part in ("".join(said), *files) if part)
+    text = "\n\n".join(part for part in ("".join(texts), *files) if part)
     if not text and not pictures:
         raise invalid("prompt", "nothing came", "a text, a file or a link")
     if not pictures:
@@ -119,14 +119,14 @@ def command_arguments(definition: JSON, text: str) -> dict[str, str]:
 
 def messages_of_prompt(result: Mapping[str, Any], *, images: bool) -> list[JSON]:
     """Return the messages of a filled-in MCP prompt, in OpenAI's shape."""
-    found: list[JSON] = []
+    messages: list[JSON] = []
     for message in result.get("messages") or ():
         content = message.get("content")
         parts = [_part(block, images=images) for block in (content if is_array(content) else [content])]
         texts = [part["text"] for part in parts if part["type"] == "text"]
         is_text = len(texts) == len(parts)
-        found.append({"role": str(message.get("role")), "content": "\n".join(texts) if is_text else parts})
-    return found
+        messages.append({"role": str(message.get("role")), "content": "\n".join(texts) if is_text else parts})
+    return messages
 
 
 def _in_line(block: Any) -> str:

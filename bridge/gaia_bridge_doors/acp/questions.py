@@ -81,7 +81,7 @@ _OF_OTHERS: Final = (
 )
 
 
-class Questions:
+class EditorQuestions:
     """The questions of one conversation. Only on the event loop.
 
     Args:
@@ -156,7 +156,7 @@ class Questions:
 
     async def _elicited(self, fields: JSON, running: RunningTool | None) -> JSON:
         of_call = {} if running is None else {"toolCallId": running.call.id}
-        result = await self.put(_ELICITATION, {"sessionId": self._session_id, **of_call, **fields})
+        result = await self.send_request(_ELICITATION, {"sessionId": self._session_id, **of_call, **fields})
         action = result.get("action")
         if action not in ("accept", "decline", "cancel"):
             raise AnswerError(f"the editor answered {_ELICITATION} with the action {action!r:.80}")
@@ -183,7 +183,7 @@ class Questions:
         options = _OF_OTHERS if confirmed is None else _OF_TOOLS
         params = {"sessionId": self._session_id, "toolCall": call, "options": list(options)}
         try:
-            chosen = _chosen(await self.put(_PERMISSION, params), [option["optionId"] for option in options])
+            chosen = _chosen(await self.send_request(_PERMISSION, params), [option["optionId"] for option in options])
         finally:
             if confirmed is None:
                 await self._notify(question_over(call["toolCallId"], None if running is None else running.call.title))
@@ -197,7 +197,7 @@ class Questions:
             return {"action": "decline"} if chosen == _NO else {"action": "accept", "content": {}}
         return {"action": "accept", "content": {field: chosen != _NO}}
 
-    async def put(self, method: str, params: JSON, patience: float | None = None) -> JSON:
+    async def send_request(self, method: str, params: JSON, patience: float | None = None) -> JSON:
         """Send the editor a request, and return its result.
 
         Args:

@@ -26,7 +26,7 @@ from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.text.json_text import to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_doors.acp.editor import Editor
+from gaia_bridge_doors.acp.editor import EditorClient
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, can_answer
 
@@ -43,7 +43,7 @@ class Wire:
         write: Writes to the editor, and returns whether it still reads.
         line_bytes: The longest line that is read.
         grace: Seconds after the end of input in which open requests are still answered.
-        answered: Called with every result, once it is written.
+        on_result: Called with every result, once it is written.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class Wire:
         write: Callable[[bytes], Awaitable[bool]],
         line_bytes: int,
         grace: float,
-        answered: Callable[[JSON], None],
+        on_result: Callable[[JSON], None],
     ) -> None:
         self._reader = reader
         self._write = write
         self._grace = grace
-        self._answered = answered
+        self._on_result = on_result
         self._framer = LineFramer(line_bytes)
         self._lines = deque[bytes | OversizedLine]()
         self._has_ended = False
@@ -75,7 +75,7 @@ class Wire:
                     return message
             if self._has_ended:
                 with anyio.move_on_after(self._grace):
-                    await self._all_answered()
+                    await self._wait_until_answered()
                 return None
             chunk = await self._reader.read(_CHUNK)
             self._has_ended = not chunk
@@ -92,12 +92,12 @@ class Wire:
             self._owed.discard(message["id"])
             self._none_owed.set()
             if "result" in message:
-                self._answered(message["result"])
+                self._on_result(message["result"])
 
     async def close(self) -> None:
         """Do nothing: the opener of the streams closes them."""
 
-    async def _all_answered(self) -> None:
+    async def _wait_until_answered(self) -> None:
         while self._owed:
             self._none_owed = anyio.Event()
             await self._none_owed.wait()
@@ -182,21 +182,21 @@ async def serve_editor(
     source = next(own for it in bridge.sources if isinstance(own := innermost(it), AgentSource))
     limits = replace(settings.chats, turn_timeout=settings.acp.turn_timeout, turns=settings.acp.sessions)
     model = Model(source.name, {}, source, limits)
-    images = images or await _takes_images(source)
+    images = images or await _can_take_images(source)
     async with anyio.create_task_group() as tasks:
-        editor = Editor(model, bridge, images, tasks)
-        wire = Wire(reader, write, settings.acp.line_bytes, settings.stdio_grace, editor.answered)
+        editor = EditorClient(model, bridge, images, tasks)
+        wire = Wire(reader, write, settings.acp.line_bytes, settings.stdio_grace, editor.mark_announced)
         editor.connection = connection = Connection(editor.handle, wire, listening=False)
         try:
-            await _until(wire.gone, connection.main_loop)
+            await _listen_until(wire.gone, connection.main_loop)
         finally:
             with anyio.CancelScope(shield=True):
                 await connection.close()
-            model.leave()
+            model.end_turns()
             tasks.cancel_scope.cancel()
 
 
-async def _until(gone: anyio.Event, listen: Callable[[], Awaitable[None]]) -> None:
+async def _listen_until(gone: anyio.Event, listen: Callable[[], Awaitable[None]]) -> None:
     """Listen until the editor closes our input or stops reading."""
     async with anyio.create_task_group() as tasks:
 
@@ -209,7 +209,7 @@ async def _until(gone: anyio.Event, listen: Callable[[], Awaitable[None]]) -> No
         tasks.cancel_scope.cancel()
 
 
-async def _takes_images(source: AgentSource) -> bool:
+async def _can_take_images(source: AgentSource) -> bool:
     info = await source.ask("get_model_info")
     modalities = info.get(_MODALITIES) if is_object(info) else None
     return is_array(modalities) and "image" in modalities

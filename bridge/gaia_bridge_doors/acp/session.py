@@ -1,4 +1,4 @@
-"""One conversation of an editor with an agent: its folder, its servers as entries of ours, its commands, its turns."""
+"""One conversation of an editor with an agent: its folder, its servers as bridge entries, its commands, its turns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gaia_bridge_doors.acp.prompts import (
     title_of,
     user_message,
 )
-from gaia_bridge_doors.acp.questions import Questions
+from gaia_bridge_doors.acp.questions import EditorQuestions
 from gaia_bridge_doors.acp.turn import EditorTurn
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
@@ -103,7 +103,7 @@ _SERVER_OPTIONS: Final = ServerOptions(is_of_one_client=True)
 _ALL_TOOLS = RequestedTools(borrowings=(Borrowing("mcpServers", EVERYTHING, None),))
 
 
-class Served(Struct, frozen=True):
+class ConversationContext(Struct, frozen=True):
     """The common parts of all conversations of an editor."""
 
     model: Model
@@ -129,7 +129,7 @@ class EditorSession:
 
     Args:
         session_id: The conversation's name.
-        served: The common parts of all conversations.
+        context: The common parts of all conversations.
         folders: The conversation's folder, and others that the person works in.
         servers: The servers that the editor gives to the conversation.
         editor: The editor's name, version and capabilities, as in ACP's `initialize`.
@@ -139,20 +139,20 @@ class EditorSession:
     def __init__(
         self,
         session_id: str,
-        served: Served,
+        context: ConversationContext,
         folders: Sequence[Path],
         servers: Sequence[ServerSpec],
         editor: Mapping[str, Any],
-        noted: Callable[[str], Awaitable[None]],
+        note: Callable[[str], Awaitable[None]],
     ) -> None:
         self.session_id = session_id
         self.announced = anyio.Event()
         """Set once the editor knows the conversation's name."""
-        self._served = served
+        self._context = context
         self._folders = folders
         self._servers = servers
         self._editor = editor
-        self._noted = noted
+        self._note = note
         self._is_new = True
         self._client = ChatClient(("acp", session_id))
         self._scope = anyio.CancelScope()
@@ -162,16 +162,16 @@ class EditorSession:
         self._endpoint: Dispatcher | None = None
         """The endpoint of the editor's servers."""
         self._turn: EditorTurn | None = None
-        self._questions = Questions(
-            served.ask,
+        self._questions = EditorQuestions(
+            context.ask,
             self.notify,
             session_id,
             editor.get("elicitation"),
             folders,
-            served.settings.agent.question_timeout,
+            context.settings.agent.question_timeout,
         )
         self._workplace = Workplace(
-            session_id, folders[0], editor, self._questions.put, served.start, served.settings.acp
+            session_id, folders[0], editor, self._questions.send_request, context.start, context.settings.acp
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -179,7 +179,7 @@ class EditorSession:
 
         Reports started once servers are being started, or `end` was called before that.
         """
-        source, is_started = self._served.model.source, False
+        source, is_started = self._context.model.source, False
         with self._scope:
             stop_listening = source.listen(lambda _: self._changed.set())
             try:
@@ -187,16 +187,16 @@ class EditorSession:
                     if self._servers:
                         bridge = Bridge(
                             servers=self._servers,
-                            middleware=self._served.middleware,
-                            settings=self._served.settings,
-                            on_error_line=self._served.on_error_line,
+                            middleware=self._context.middleware,
+                            settings=self._context.settings,
+                            on_error_line=self._context.on_error_line,
                         )
                         await stack.enter_async_context(bridge)
                         self._endpoint = bridge.dispatcher()
                         self._endpoint.catalog.listen(lambda _: self._changed.set())
                     task_status.started()
                     is_started = True
-                    await self._tell_commands()
+                    await self._report_commands()
             except Exception:
                 if not is_started:
                     raise
@@ -220,7 +220,7 @@ class EditorSession:
 
     async def notify(self, update: JSON) -> None:
         """Send the editor an update of this conversation."""
-        await self._served.update(self.session_id, update)
+        await self._context.update(self.session_id, update)
 
     def cancel(self) -> None:
         """Cancel the turn, if one is running."""
@@ -243,14 +243,14 @@ class EditorSession:
             raise busy(
                 f"conversation {self.session_id} is answering a prompt; wait for its result, or send session/cancel"
             )
-        message = user_message(blocks, images=self._served.images)
+        message = user_message(blocks, images=self._context.images)
         line = TurnLog("session/prompt", str(self._editor.get("name", "editor")), self.session_id)
-        line.asks(self._served.model)
+        line.set_model(self._context.model)
         with ExitStack() as turn_ends:
-            turn_ends.callback(line.tell)
-            farewell = self._served.settings.chats.farewell
+            turn_ends.callback(line.write)
+            farewell = self._context.settings.chats.farewell
             self._turn_over = anyio.Event()
-            self._turn = EditorTurn(self._served.model, self.notify, self._questions, self._workplace, line, farewell)
+            self._turn = EditorTurn(self._context.model, self.notify, self._questions, self._workplace, line, farewell)
             try:
                 return await self._turn.play(
                     partial(self._chat, blocks, message, line, turn_ends), partial(self._request, params={})
@@ -264,28 +264,28 @@ class EditorSession:
     ) -> ChatRequest:
         """Return the request to the agent."""
         if self._endpoint is not None:
-            with anyio.move_on_after(self._served.settings.acp.starting if self._is_new else 0):
+            with anyio.move_on_after(self._context.settings.acp.starting if self._is_new else 0):
                 for source in self._endpoint.catalog.sources:
                     await source.learn()
         if self._is_new:
-            await self._noted(title_of(message))
+            await self._note(title_of(message))
             self._is_new = False
-        agent = self._served.model.source.agent
+        agent = self._context.model.source.agent
         if not isinstance(agent, AnswersChats):  # it takes nothing but a text
-            return ChatRequest(await self._said(blocks, message, channel), self.session_id)
+            return ChatRequest(await self._user_messages(blocks, message, channel), self.session_id)
         return ChatRequest(
-            [_folders_told(self._folders), *await self._said(blocks, message, channel)],
+            [_folders_message(self._folders), *await self._user_messages(blocks, message, channel)],
             self.session_id,
-            await self._lent(line, turn_ends, channel),
+            await self._lend_tools(line, turn_ends, channel),
             events=True,
             is_own=True,
         )
 
-    async def _lent(self, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel) -> Sequence[LentTool]:
+    async def _lend_tools(self, line: TurnLog, turn_ends: ExitStack, channel: TurnChannel) -> Sequence[LentTool]:
         """Return the tools of the editor's servers."""
         if self._endpoint is None:
             return ()
-        limits, agent = self._served.settings, self._served.model.source.agent
+        limits, agent = self._context.settings, self._context.model.source.agent
         tools = await offered_tools(self._endpoint.catalog, _ALL_TOOLS, agent, limits.acp.tools)
 
         def request(name: str, arguments: JSON) -> EditorRequest:
@@ -302,7 +302,7 @@ class EditorSession:
             channel.report,
             self._questions.capabilities,
             {name: self._editor[name] for name in ("name", "version") if name in self._editor},
-            self._client.when_it_leaves,
+            self._client.on_leave,
             params,
         )
 
@@ -310,32 +310,32 @@ class EditorSession:
 
     def _prompts(self) -> dict[str, tuple[JSON, Dispatcher]]:
         """Return the prompts for commands: each one's definition, and the endpoint that publishes it."""
-        found: dict[str, tuple[JSON, Dispatcher]] = {}
-        for endpoint in (self._served.endpoint, self._endpoint):
+        prompts: dict[str, tuple[JSON, Dispatcher]] = {}
+        for endpoint in (self._context.endpoint, self._endpoint):
             for definition in () if endpoint is None else endpoint.catalog.definitions("prompt", modern=False):
                 assert endpoint is not None
-                found.setdefault(_typed(definition["name"]), (definition, endpoint))
-        return found
+                prompts.setdefault(_typed(definition["name"]), (definition, endpoint))
+        return prompts
 
-    async def _tell_commands(self) -> None:
+    async def _report_commands(self) -> None:
         """Report the commands to the editor whenever they change."""
         await self.announced.wait()
-        told: list[JSON] = []
+        reported: list[JSON] = []
         while True:
             self._changed = anyio.Event()
             available = [_command(name, definition) for name, (definition, _) in self._prompts().items()]
-            if available != told:
+            if available != reported:
                 await self.notify(updates.commands(available))
-                told = available
+                reported = available
             await self._changed.wait()
 
-    async def _said(self, blocks: Sequence[Any], message: JSON, channel: TurnChannel) -> list[JSON]:
+    async def _user_messages(self, blocks: Sequence[Any], message: JSON, channel: TurnChannel) -> list[JSON]:
         """Return the person's messages; a command is replaced by the prompt that it names, filled in."""
         command = command_of(blocks)
-        found = None if command is None else self._prompts().get(command[0])
-        if command is None or found is None:  # perhaps a path, or a command of the agent's own
+        prompt = None if command is None else self._prompts().get(command[0])
+        if command is None or prompt is None:  # perhaps a path, or a command of the agent's own
             return [message]
-        definition, endpoint = found
+        definition, endpoint = prompt
         arguments = command_arguments({**definition, "name": command[0]}, command[1])
         request = self._request(channel, {"name": definition["name"], "arguments": arguments})
         request.method = "prompts/get"
@@ -343,11 +343,11 @@ class EditorSession:
             result = await endpoint.own_request(request)
         except RequestError as error:
             raise ChatError(400, f"/{command[0]} cannot be filled in: {words(error)}") from None
-        messages = messages_of_prompt(result, images=self._served.images)
+        messages = messages_of_prompt(result, images=self._context.images)
         if is_input_required(result) or not messages:
             raise ChatError(400, f"/{command[0]} has no messages.")
         files = command[2]
-        return [*messages, *([user_message(files, images=self._served.images)] if files else [])]
+        return [*messages, *([user_message(files, images=self._context.images)] if files else [])]
 
 
 def _typed(name: str) -> str:
@@ -361,7 +361,7 @@ def _command(name: str, definition: JSON) -> JSON:
     return {**command, "input": {"hint": hint}} if hint else command
 
 
-def _folders_told(folders: Sequence[Path]) -> JSON:
+def _folders_message(folders: Sequence[Path]) -> JSON:
     own, *others = folders
     more = f" They also work in {', '.join(map(str, others))}." if others else ""
     return {"role": "system", "content": f"The user asks from an editor, and works in the folder {own}.{more}"}

@@ -15,9 +15,9 @@ from gaia_bridge.chat_types import ChatRequest, Piece, Plan, Reply, Thought, Too
 from gaia_bridge.model import Progress
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.acp import updates
-from gaia_bridge_doors.acp.access import Access, Workplace
+from gaia_bridge_doors.acp.access import TurnAccess, Workplace
 from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel
-from gaia_bridge_doors.acp.questions import Questions
+from gaia_bridge_doors.acp.questions import EditorQuestions
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import Turn
@@ -45,7 +45,7 @@ class EditorTurn:
         self,
         model: Model,
         notify: Callable[[JSON], Coroutine[Any, Any, None]],
-        questions: Questions,
+        questions: EditorQuestions,
         workplace: Workplace,
         line: TurnLog,
         farewell: float,
@@ -61,7 +61,7 @@ class EditorTurn:
         self._open: dict[str, ToolBegun] = {}
         self._shown: set[str] = set()
         """The calls that the editor knows."""
-        self._shown_another = anyio.Event()
+        self._call_shown = anyio.Event()
         self._terminals: dict[str, list[JSON]] = {}
         """The terminals that calls have opened: they stay where they are shown."""
         self._is_cancelled = False
@@ -95,10 +95,10 @@ class EditorTurn:
             async with anyio.create_task_group() as tasks:
                 channel = TurnChannel(self._answer, self._report(tasks), tasks.start_soon)
                 if self._workplace.is_open:
-                    channel.editor = Access(self._workplace, channel.do, self._show_terminal)
+                    channel.editor = TurnAccess(self._workplace, channel.do, self._show_terminal)
                 try:
-                    with self._model.turn() as self._turn:
-                        reply = await self._played(self._turn, channel, prepare, request)
+                    with self._model.open_turn() as self._turn:
+                        reply = await self._converse(self._turn, channel, prepare, request)
                 except anyio.get_cancelled_exc_class():  # the editor is gone
                     self._is_cancelled = True
                     raise
@@ -115,7 +115,7 @@ class EditorTurn:
             raise problem
         return self._result(reply)
 
-    async def _played(
+    async def _converse(
         self,
         turn: Turn,
         channel: TurnChannel,
@@ -133,39 +133,39 @@ class EditorTurn:
             await self._show(piece)
         if rest := turn.rest(piece):
             await self._notify(updates.agent_text(rest))
-        self._line.answered(piece)
+        self._line.record_reply(piece)
         return piece
 
     async def _end(self, channel: TurnChannel) -> None:
-        """Notify tools that the turn is over; a cancelled one ends first: the model must not get their results."""
+        """End the channel of the tools. A cancelled turn ends before it: the model must not get their results."""
         if not self._is_cancelled:
             channel.end()
             return
         try:
             with anyio.move_on_after(self._farewell):
                 if self._turn is not None:
-                    await self._turn.over()
+                    await self._turn.wait_until_ended()
         finally:
             channel.cancel()
 
     async def _fail(self, error: ChatError) -> None:
         if self._is_cancelled:
             return
-        self._line.failed(error)
+        self._line.record_failure(error)
         await self._notify(updates.agent_text(error.message))
 
     async def _answer(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
         """Put a question to the person; a question of a call waits until the call is shown."""
         if running is not None:
-            await self._until_shown(running.call.id)
+            await self._wait_until_shown(running.call.id)
         return await self._questions.answer(method, params, running)
 
-    async def _until_shown(self, call_id: str) -> None:
+    async def _wait_until_shown(self, call_id: str) -> None:
         while call_id not in self._shown:
-            await self._shown_another.wait()
+            await self._call_shown.wait()
 
     async def _show_terminal(self, call_id: str, terminal_id: str) -> None:
-        await self._until_shown(call_id)
+        await self._wait_until_shown(call_id)
         shown = self._terminals.setdefault(call_id, [])
         shown.append(updates.terminal(terminal_id))
         await self._notify(updates.call_running(call_id, *shown))
@@ -182,8 +182,8 @@ class EditorTurn:
                 self._open[piece.id] = piece
                 await self._notify(updates.call_begun(piece, self._cwd))
                 self._shown.add(piece.id)
-                self._shown_another.set()
-                self._shown_another = anyio.Event()
+                self._call_shown.set()
+                self._call_shown = anyio.Event()
             case ToolEnded():
                 self._open.pop(piece.id, None)
                 ended = updates.call_ended(piece, self._cwd)
@@ -203,7 +203,7 @@ class EditorTurn:
         def report(running: RunningTool, progress: Progress) -> None:
             call_id = running.call.id
             if call_id in self._open:
-                content = [*self._terminals.get(call_id, ()), updates.text_content(_told(progress))]
+                content = [*self._terminals.get(call_id, ()), updates.text_content(_progress_text(progress))]
                 tasks.start_soon(self._notify, updates.call_running(call_id, *content))
 
         return report
@@ -220,7 +220,7 @@ class EditorTurn:
         return result
 
 
-def _told(progress: Progress) -> str:
+def _progress_text(progress: Progress) -> str:
     """Return the progress of a call as text for a person."""
     numbers = f"{progress.progress:g}" + ("" if progress.total is None else f"/{progress.total:g}")
     return numbers if not progress.message else f"{progress.message} ({numbers})"

@@ -66,7 +66,7 @@ def plan(entries: Sequence[JSON]) -> JSON:
 
 def plan_in(ended: ToolEnded) -> JSON | None:
     """Return the update with the plan in a tool's result, if it holds one."""
-    entries = _said(ended.value).get("plan")
+    entries = _result_object(ended.value).get("plan")
     made = plan(entries) if is_array(entries) and entries else None
     return made if made is not None and made["entries"] else None
 
@@ -111,8 +111,8 @@ def terminal(terminal_id: str) -> JSON:
 
 def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
     """Return the update for a call that has ended."""
-    said = _said(ended.value)
-    diffs = list(_diffs(said.get("diffs"), cwd))
+    result = _result_object(ended.value)
+    diffs = list(_diffs(result.get("diffs"), cwd))
     update: JSON = {
         "sessionUpdate": "tool_call_update",
         "toolCallId": ended.id,
@@ -123,7 +123,7 @@ def call_ended(ended: ToolEnded, cwd: Path) -> JSON:
         update["rawOutput"] = ended.value
     if diffs:
         update["kind"] = "edit"
-    listed = said.get("locations")
+    listed = result.get("locations")
     places = [*(listed if is_array(listed) else ()), *({"path": diff["path"]} for diff in diffs)]
     if locations := _locations(places, cwd):
         update["locations"] = locations
@@ -166,15 +166,15 @@ def replayed(messages: Sequence[JSON], cwd: Path) -> Iterator[JSON]:
                 for block in _blocks(message.get("content")):
                     yield {"sessionUpdate": "agent_message_chunk", "content": block}
                 for call in message.get("tool_calls") or ():
-                    yield call_begun(_asked(call), cwd)
+                    yield call_begun(_tool_begun(call), cwd)
             case "tool":
-                told = str(message.get("content"))
-                yield call_ended(ToolEnded(str(message.get("tool_call_id")), told, _decoded(told)), cwd)
+                text = str(message.get("content"))
+                yield call_ended(ToolEnded(str(message.get("tool_call_id")), text, _decoded(text)), cwd)
             case _:
                 pass
 
 
-def _asked(call: JSON) -> ToolBegun:
+def _tool_begun(call: JSON) -> ToolBegun:
     function: JSON = call.get("function") or {}
     name = str(function.get("name"))
     arguments = _decoded(str(function.get("arguments")))
@@ -209,7 +209,7 @@ def _image(part: JSON) -> JSON | None:
     return {"type": "image", "mimeType": head[len("data:") : -len(";base64")], "data": data}
 
 
-def _said(value: Any) -> JSON:
+def _result_object(value: Any) -> JSON:
     """Return the object that a tool returned, or that its MCP result holds."""
     if not is_object(value):
         return {}
@@ -253,7 +253,7 @@ def _place(arguments: JSON) -> JSON:
 
 
 def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
-    found: list[JSON] = []
+    locations: list[JSON] = []
     for place in places:
         if not is_object(place) or not isinstance(path := place.get("path"), str) or not path:
             continue
@@ -262,9 +262,9 @@ def _locations(places: Sequence[Any], cwd: Path) -> list[JSON]:
             continue
         if isinstance(line := place.get("line"), int) and not isinstance(line, bool) and 0 <= line <= _MAX_LINE:
             location["line"] = line
-        if location not in found:
-            found.append(location)
-    return found
+        if location not in locations:
+            locations.append(location)
+    return locations
 
 
 def _absolute(path: str, cwd: Path) -> str:

@@ -52,7 +52,7 @@ class Model:
         """Return the `model` object of the API, with the agent's own info in it."""
         return {**self._info, "id": self.id, "object": "model", "created": self._created, "owned_by": _OWNER}
 
-    def turn(self) -> Turn:
+    def open_turn(self) -> Turn:
         """Make room for one more turn; the caller begins and ends it.
 
         Raises:
@@ -82,7 +82,7 @@ class Model:
         """Take over the turns of the model that this one replaces."""
         self._turns = other._turns
 
-    def leave(self) -> None:
+    def end_turns(self) -> None:
         """End the model's turns: the agent is no longer published."""
         for turn in list(self._turns):
             message = f"Model '{self.id}' is no longer published."
@@ -165,7 +165,7 @@ class Models:
         for model in self:
             if model.source.name == name:
                 del self._models[model.id]
-                model.leave()
+                model.end_turns()
 
     def find(self, model_id: str) -> Model:
         """Return the model of that id.

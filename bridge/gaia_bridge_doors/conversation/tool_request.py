@@ -56,16 +56,16 @@ class ChatClient:
         self.address = address
         self.turns = 0
         """The number of turns that use it now."""
-        self.call_off: Callable[[], None] | None = None
+        self.cancel_departure: Callable[[], None] | None = None
         """Cancels its planned departure."""
         self._callbacks: list[Callable[[], None]] = []
 
     @property
-    def is_known(self) -> bool:
+    def has_callbacks(self) -> bool:
         """Whether a function is to be called when the client leaves."""
         return bool(self._callbacks)
 
-    def when_it_leaves(self, callback: Callable[[], None]) -> None:
+    def on_leave(self, callback: Callable[[], None]) -> None:
         """Register `callback` to be called once when the client leaves."""
         self._callbacks.append(callback)
 
@@ -101,15 +101,15 @@ class ChatClients:
         if session_id is not None:
             self._sessions[key] = client
         client.turns += 1
-        if client.call_off is not None:
-            client.call_off()
+        if client.cancel_departure is not None:
+            client.cancel_departure()
         try:
             yield client
         finally:
             client.turns -= 1
             if client.turns == 0:
-                if session_id is not None and client.is_known:
-                    client.call_off = LoopHandle().call_later(self._idle, lambda: self._leave(client))
+                if session_id is not None and client.has_callbacks:
+                    client.cancel_departure = LoopHandle().call_later(self._idle, lambda: self._leave(client))
                 else:
                     self._leave(client)
 
@@ -135,5 +135,5 @@ class ToolRequest(OwnRequest):
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Register `callback` to be called when the session was idle for long, or the turn ended."""
-        self._client.when_it_leaves(callback)
+        self._client.on_leave(callback)
         return True

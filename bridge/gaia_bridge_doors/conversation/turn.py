@@ -75,12 +75,12 @@ class Turn:
         self._loop = LoopHandle()
         self._wake = anyio.Event()
         self._waiting: tuple[str | TurnEvent, Future[None]] | None = None
-        self._said: list[str] = []
+        self._sent: list[str] = []
         self._size = 0
         self._outcome: Outcome | None = None
         self._failure: ChatError | None = None
         self._job: Job | None = None
-        self._ended = False
+        self._has_ended = False
         seconds = limits.turn_timeout
         message = f"The agent did not finish its answer within {seconds:g} seconds."
         late = ChatError(504, message, "deadline_exceeded", headers=NEVER_AGAIN)
@@ -152,9 +152,9 @@ class Turn:
         Args:
             error: The error for the caller that waits for a piece.
         """
-        if self._ended:
+        if self._has_ended:
             return
-        self._ended = True
+        self._has_ended = True
         self._failure = error
         self._deadline()
         if self._job is not None:
@@ -162,7 +162,7 @@ class Turn:
         self._wake.set()
         self._on_end(self)
 
-    async def over(self) -> None:
+    async def wait_until_ended(self) -> None:
         """Wait until the agent's code has ended, after `end`. A thread that blocks may take for ever."""
         while self._job is not None and self._outcome is None:
             self._wake = wake = anyio.Event()
@@ -175,8 +175,8 @@ class Turn:
 
     def rest(self, reply: Reply) -> str:
         """Return the part of a reply's text that was not sent in pieces."""
-        said = "".join(self._said)
-        return reply.text[len(said) :] if reply.text.startswith(said) else ""
+        sent = "".join(self._sent)
+        return reply.text[len(sent) :] if reply.text.startswith(sent) else ""
 
     async def _give(self, piece: str | TurnEvent) -> None:
         """Hand over a piece, and wait until it is taken. Called on the agent's loop."""
@@ -200,7 +200,7 @@ class Turn:
         piece = valid_text(piece)
         self._size += len(piece)
         self._check_length(self._size)
-        self._said.append(piece)
+        self._sent.append(piece)
         return piece
 
     def _check_length(self, length: int) -> None:
@@ -216,7 +216,7 @@ class Turn:
             raise error
         answer = outcome.value
         if not isinstance(answer, Reply):
-            answer = Reply("".join(self._said) if answer is None else answer)
+            answer = Reply("".join(self._sent) if answer is None else answer)
         self._check_length(len(answer.text))
         return replace(answer, text=valid_text(answer.text))
 
@@ -227,17 +227,17 @@ async def _pump(
     """Pass on the pieces of the agent's answer, up to its reply. Runs on the agent's loop."""
     async with aclosing(agent.answer_chat(request)) as pieces:
         async for piece in pieces:
-            said: Any = piece
-            if isinstance(said, Reply):
-                return said
-            if isinstance(said, _EVENTS):
+            value: Any = piece
+            if isinstance(value, Reply):
+                return value
+            if isinstance(value, _EVENTS):
                 if request.events:
-                    await give(said)
+                    await give(value)
                 continue
-            if not isinstance(said, str):
-                raise TypeError(f"answer_chat() yielded {type(said).__name__}; expected str, and one Reply at the end")
-            if said:
-                await give(said)
+            if not isinstance(value, str):
+                raise TypeError(f"answer_chat() yielded {type(value).__name__}; expected str, and one Reply at the end")
+            if value:
+                await give(value)
     return None
 
 

@@ -42,7 +42,7 @@ class TurnLog:
         self._number = _number_of(origin)
         self._began = time.monotonic()
         self._model: Model | None = None
-        self._outcome = "cancelled"  # unless `answered` or `failed` is called
+        self._outcome = "cancelled"  # unless `record_reply` or `record_failure` is called
         self._called: list[str] = []
         self._used: Sequence[str] = ()
         self.bytes_in = 0
@@ -50,25 +50,25 @@ class TurnLog:
         self.bytes_out = 0
         """Bytes of its answer."""
 
-    def of_session(self, session_id: str | None) -> None:
+    def set_session(self, session_id: str | None) -> None:
         """Identify the turn by its session, if it has one, whatever connection it comes on."""
         if session_id is not None:
             self._number = _number_of(session_id)
 
-    def asks(self, model: Model) -> None:
+    def set_model(self, model: Model) -> None:
         """Set the model that is asked."""
         self._model = model
 
-    def answered(self, reply: Reply) -> None:
+    def record_reply(self, reply: Reply) -> None:
         """Record that the agent answered."""
         self._outcome, self._used = "ok", reply.tools_run
 
-    def failed(self, error: ChatError) -> None:
+    def record_failure(self, error: ChatError) -> None:
         """Record that the turn failed."""
         self._outcome = "timed out" if error.code in _LATE else f"error {error.status} {error.code or ''}".rstrip()
 
     @contextmanager
-    def calling(self, name: str, source: str, arguments: JSON) -> Generator[LentToolCall]:
+    def log_call(self, name: str, source: str, arguments: JSON) -> Generator[LentToolCall]:
         """Log the call of a lent tool, once the block ends.
 
         Args:
@@ -103,7 +103,7 @@ class TurnLog:
                 )
             )
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write the line."""
         model = self._model
         tell_of(

@@ -34,7 +34,7 @@ from gaia_bridge_doors.conversation.tool_request import ChatClients
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, read_request
 from gaia_bridge_doors.openai_api.responses.response_request import StoredResponses, read_response_request
 from gaia_bridge_doors.openai_api.responses.shapes import ResponseExchange
-from gaia_bridge_doors.openai_api.turn_endpoint import Event, TurnEndpoint, failed
+from gaia_bridge_doors.openai_api.turn_endpoint import Event, TurnEndpoint, error_response
 
 DONE: Final = "[DONE]"
 """The data of the event that ends a stream."""
@@ -158,7 +158,7 @@ def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits
         try:
             return _json(models.find(request.path_params["model_id"]).to_json())
         except ChatError as error:
-            return failed(error)
+            return error_response(error)
 
     async def stored_response(request: Request) -> Response:
         response_id: str = request.path_params["response_id"]
@@ -168,10 +168,10 @@ def chat_routes(models: Models, endpoint: Dispatcher, limits: ChatEndpointLimits
                 return _json({"id": response_id, "object": "response", "deleted": True})
             return _json(stored.response(response_id))
         except ChatError as error:
-            return failed(error)
+            return error_response(error)
 
     async def refuse(request: Request) -> Response:
-        return failed(_no_route(request))
+        return error_response(_no_route(request))
 
     completions = TurnEndpoint(models, endpoint, clients, limits, read_completion)
     responses = TurnEndpoint(models, endpoint, clients, limits, read_response)

@@ -70,7 +70,7 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
     stream_options = fields.get("stream_options")
     if stream_options is None:
         stream_options = {}
-    told = object_at("stream_options", stream_options)
+    stream_fields = object_at("stream_options", stream_options)
     return CompletionRequest(
         model=model,
         messages=messages if session_id is None else since_last_answer(messages),
@@ -78,7 +78,7 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
         tools=read_tools(fields.get("tools"), limits.tools),
         options=read_options(fields),
         stream=stream,
-        include_usage=read_flag(told, "include_usage", "stream_options.include_usage"),
+        include_usage=read_flag(stream_fields, "include_usage", "stream_options.include_usage"),
     )
 
 

@@ -145,9 +145,9 @@ def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
 
 def _check_results(messages: list[JSON]) -> None:
     """Refuse results of unknown calls: no model would understand them."""
-    known: set[str] = set()
+    call_ids: set[str] = set()
     for number, message in enumerate(messages):
-        known.update(call["id"] for call in message.get("tool_calls", ()))
-        if message["role"] == "tool" and message["tool_call_id"] not in known:
+        call_ids.update(call["id"] for call in message.get("tool_calls", ()))
+        if message["role"] == "tool" and message["tool_call_id"] not in call_ids:
             expected = "the id of one of the tool_calls of an earlier message of the role assistant"
             raise invalid(f"messages[{number}].tool_call_id", message["tool_call_id"], expected)

@@ -12,7 +12,7 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 
 
-def came(value: object) -> str:
+def description_of(value: object) -> str:
     """Describe a value, safely for a message."""
     match value:
         case None:
@@ -31,18 +31,18 @@ def came(value: object) -> str:
 
 def invalid(param: str, value: object, expected: str) -> ChatError:
     """Return the error of a field with another value than expected."""
-    return ChatError(400, f"{param}: {came(value)} came; expected {expected}.", "invalid_value", param)
+    return ChatError(400, f"{param}: {description_of(value)} came; expected {expected}.", "invalid_value", param)
 
 
 def object_at(param: str, value: Any, expected: str = "an object") -> JSON:
-    """Return an object; raise an error if the value is none."""
+    """Return the value if it is an object; otherwise raise an error."""
     if not is_object(value):
         raise invalid(param, value, expected)
     return value
 
 
 def array_at(param: str, value: Any, limit: int, expected: str) -> list[Any]:
-    """Return a list of at most so many items; raise an error if the value is none."""
+    """Return the value if it is a list with at most `limit` items; otherwise raise an error."""
     if not is_array(value):
         raise invalid(param, value, expected)
     if len(value) > limit:
@@ -51,14 +51,14 @@ def array_at(param: str, value: Any, limit: int, expected: str) -> list[Any]:
 
 
 def text_at(param: str, value: Any, expected: str = "a text") -> str:
-    """Return a text, which may be empty; raise an error if the value is none."""
+    """Return the value if it is a text, which may be empty; otherwise raise an error."""
     if not isinstance(value, str):
         raise invalid(param, value, expected)
     return value
 
 
 def string_at(param: str, value: Any, expected: str = "a text that is not empty") -> str:
-    """Return a text that is not empty; raise an error if the value is none."""
+    """Return the value if it is a text that is not empty; otherwise raise an error."""
     if not isinstance(value, str) or not value:
         raise invalid(param, value, expected)
     return value

@@ -30,7 +30,7 @@ _REFUSED: Final = {
     "authorization": "the bridge logs in to its servers itself, as its configuration says",
     "headers": "the bridge sends its servers what its configuration says",
 }
-"""Fields of OpenAI's hosted-MCP tool that this one lacks: a request must not make the bridge call a stranger
+"""Fields of OpenAI's hosted-MCP tool that this one lacks: a request must not make the bridge call any server
 (server-side request forgery), or call with other people's credentials."""
 
 

@@ -32,7 +32,7 @@ from gaia_bridge_doors.conversation.turn_log import TurnLog
 from gaia_bridge_doors.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
 
 
-class TurnLine(TurnLog):
+class HttpTurnLog(TurnLog):
     """The log line of a turn for one request over HTTP.
 
     Args:
@@ -123,37 +123,37 @@ class TurnEndpoint:
         self._read = read
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, line = Request(scope, receive), TurnLine(scope, send)
+        request, line = Request(scope, receive), HttpTurnLog(scope, send)
         headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
         name = ""
         exchange: TurnExchange | None = None
         with ExitStack() as turn_ends:
-            turn_ends.callback(line.tell)
+            turn_ends.callback(line.write)
             try:
                 session_id = session_of(request.headers)
                 if session_id is not None:
                     headers[SESSION_HEADER] = session_id
-                line.of_session(session_id)
+                line.set_session(session_id)
                 body = await request.body()
                 line.bytes_in = len(body)
                 exchange = begun = self._read(body, session_id)
                 model = self._models.find(exchange.asked.model)
-                line.asks(model)
+                line.set_model(model)
                 name = model.id
-                turn = turn_ends.enter_context(model.turn())
+                turn = turn_ends.enter_context(model.open_turn())
                 address = request.client.host if request.client else ""
                 answer = partial(self._answer, begun, model, turn, turn_ends, line, address)
                 response = await _unless_gone(receive, answer)
             except Exception as error:
                 problem = as_chat_error(error, name)
-                line.failed(problem)
-                response = failed(problem if exchange is None else exchange.refused(problem))
+                line.record_failure(problem)
+                response = error_response(problem if exchange is None else exchange.refused(problem))
             if response is not None:
                 response.headers.update(headers)
                 await response(scope, receive, line.send)
 
     async def _answer(
-        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine, address: str
+        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: HttpTurnLog, address: str
     ) -> Response:
         """Begin the turn, and wait for the result that decides the status: the whole answer, or its first piece."""
         asked, source = exchange.asked, model.source
@@ -166,7 +166,7 @@ class TurnEndpoint:
         if not asked.stream:
             reply = await turn.reply()
             whole = exchange.whole(reply)
-            line.answered(reply)
+            line.record_reply(reply)
             return Response(whole, media_type="application/json")
         first: Piece | None = None
         with anyio.move_on_after(self._limits.ping_interval):
@@ -175,13 +175,13 @@ class TurnEndpoint:
         return EventSourceResponse(events, ping=self._limits.ping_interval, ping_message_factory=_ping, sep=_LINE_END)
 
 
-def failed(error: ChatError) -> Response:
+def error_response(error: ChatError) -> Response:
     """Return the response for an error."""
     return Response(to_json(error.payload()), error.status, error.headers, "application/json")
 
 
 async def _events(
-    turn: Turn, piece: Piece | None, exchange: TurnExchange, model: str, line: TurnLine
+    turn: Turn, piece: Piece | None, exchange: TurnExchange, model: str, line: HttpTurnLog
 ) -> AsyncGenerator[ServerSentEvent]:
     """Yield the events of a stream. A failure is its last event."""
     for event in exchange.first():
@@ -193,10 +193,10 @@ async def _events(
                 yield _sent(event)
             piece = await turn.next()
         last = list(exchange.last(piece, turn.rest(piece)))
-        line.answered(piece)
+        line.record_reply(piece)
     except Exception as error:  # including errors of a malformed reply of the agent
         problem = as_chat_error(error, model)
-        line.failed(problem)
+        line.record_failure(problem)
         last = list(exchange.broken(exchange.refused(problem)))
     for event in last:
         yield _sent(event)

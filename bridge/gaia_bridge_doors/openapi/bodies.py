@@ -67,7 +67,7 @@ class Body(Struct, frozen=True):
     media: str
     kind: Kind
     required: bool
-    merged: bool
+    is_merged: bool
     """Whether the body's properties are arguments of the tool themselves."""
     argument: str = "body"
     """The argument that holds the body if it is not merged."""
@@ -93,26 +93,26 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     media, kind, details = _chosen(document, content, schemas)
     required = described.get("required") is True
     if kind == "bytes":
-        return Body(media, kind, required, merged=False), dict(_BASE64)
+        return Body(media, kind, required, is_merged=False), dict(_BASE64)
     schema = schemas.opened(details.get("schema", {} if kind == "json" else {"type": "string"}))
     if kind == "text":
-        return Body(media, kind, required, merged=False), {"type": "string"}
+        return Body(media, kind, required, is_merged=False), {"type": "string"}
     if kind == "json":
         sent = media if "*" not in media else "application/json"
         return Body(sent, kind, required, _can_be_merged(schema, required)), schema
     form = _Form(schemas)
-    schema = form.in_one(schema)
+    schema = form.merge_parts(schema)
     encodings = _encodings(details.get("encoding"))
     binary: frozenset[str] = frozenset()
-    if kind == "multipart" and is_object(found := schema.get("properties")):
-        properties = {name: schemas.followed(item) for name, item in found.items() if is_object(item)}
+    if kind == "multipart" and is_object(fields := schema.get("properties")):
+        properties = {name: schemas.followed(item) for name, item in fields.items() if is_object(item)}
         files = {
             name: _as_base64(item, is_list=form.is_list(item))
             for name, item in properties.items()
-            if form.is_file(item) or _is_said_to_be_file(item, encodings.get(name))
+            if form.is_file(item) or _is_declared_file(item, encodings.get(name))
         }
         binary = frozenset(files)
-        schema = {**schema, "properties": {**found, **files}}
+        schema = {**schema, "properties": {**fields, **files}}
     merged = _can_be_merged(schema, required)
     return Body(
         _FORM if kind == "form" else _MULTIPART,
@@ -182,7 +182,7 @@ class _Form:
         self._schemas = schemas
         self._left = MAX_PARTS
 
-    def in_one(self, schema: JSON, depth: int = 0) -> JSON:
+    def merge_parts(self, schema: JSON, depth: int = 0) -> JSON:
         """Merge the parts of a form's schema (`allOf`) into one, if they only describe fields; return the schema."""
         parts = schema.get("allOf")
         if not is_array(parts) or "$ref" in schema or depth > _DEEPEST:
@@ -190,12 +190,12 @@ class _Form:
         fields: JSON = {}
         names: list[Any] = []
         for part in [{key: value for key, value in schema.items() if key != "allOf"}, *parts]:
-            self._spend(1)
-            inner = self.in_one(self._schemas.followed(part), depth + 1)
+            self._count_parts(1)
+            inner = self.merge_parts(self._schemas.followed(part), depth + 1)
             further, needed = inner.get("properties", {}), inner.get("required", [])
             if not inner.keys() <= _OF_OBJECTS or not is_object(further) or not is_array(needed):
                 return schema
-            self._spend(len(further) + len(needed))
+            self._count_parts(len(further) + len(needed))
             for name, field_schema in further.items():
                 fields.setdefault(name, field_schema)
             names += needed
@@ -204,7 +204,7 @@ class _Form:
 
     def is_file(self, schema: object, depth: int = 0) -> bool:
         """Return whether a field is a file, or a list of files."""
-        self._spend(1)
+        self._count_parts(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
         schema = self._schemas.followed(schema)
@@ -217,14 +217,14 @@ class _Form:
 
     def is_list(self, schema: object, depth: int = 0) -> bool:
         """Return whether a field is a list, or may be one: a list that may be missing is described with `anyOf`."""
-        self._spend(1)
+        self._count_parts(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
         schema = self._schemas.followed(schema)
         parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
         return is_object(schema.get("items")) or any(self.is_list(part, depth + 1) for part in parts)
 
-    def _spend(self, steps: int) -> None:
+    def _count_parts(self, steps: int) -> None:
         """Count parts, and refuse too many: parts that refer to each other have no end."""
         self._left -= steps
         if self._left < 0:
@@ -239,7 +239,7 @@ def _is_file(schema: Mapping[str, Any]) -> bool:
     return schema.get("format") == "binary"
 
 
-def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
+def _is_declared_file(schema: JSON, encoding: Encoding | None) -> bool:
     """Return whether a field without a type has a binary media type, as version 3.1 describes files."""
     media = encoding.media if encoding is not None else ""
     return bool(media) and not is_json(media) and not is_text(media) and schema.keys() <= {"title", "description"}
@@ -256,15 +256,15 @@ def _as_base64(schema: JSON, *, is_list: bool) -> JSON:
 def _encodings(described: object) -> dict[str, Encoding]:
     if not is_object(described):
         return {}
-    found: dict[str, Encoding] = {}
+    encodings: dict[str, Encoding] = {}
     for name, item in described.items():
         if is_object(item):
             style, media = item.get("style"), item.get("contentType")
             named = style if isinstance(style, str) else "form" if "explode" in item else ""
             first = media.partition(",")[0].strip() if isinstance(media, str) else ""  # of those that will do
             usable = first if _MEDIA.fullmatch(first) and "*" not in first else ""
-            found[name] = Encoding(named, item.get("explode", named == "form") is True, usable)
-    return found
+            encodings[name] = Encoding(named, item.get("explode", named == "form") is True, usable)
+    return encodings
 
 
 def encoded_body(body: Body, value: Any) -> tuple[str, bytes]:
@@ -306,13 +306,13 @@ def _form_pairs(body: Body, fields: JSON) -> Iterator[str]:
 
 def _multipart(body: Body, fields: JSON) -> tuple[str, bytes]:
     boundary = secrets.token_hex(16)
-    found = bytearray()
+    content = bytearray()
     for name, value in fields.items():
         for item in value if is_array(value) else [value]:
             if item is not None:
-                found += f"--{boundary}\r\n".encode() + _part(body, name, item) + b"\r\n"
-    found += f"--{boundary}--\r\n".encode()
-    return f"{_MULTIPART}; boundary={boundary}", bytes(found)
+                content += f"--{boundary}\r\n".encode() + _part(body, name, item) + b"\r\n"
+    content += f"--{boundary}--\r\n".encode()
+    return f"{_MULTIPART}; boundary={boundary}", bytes(content)
 
 
 def _part(body: Body, name: str, value: Any) -> bytes:

@@ -34,7 +34,7 @@ class Document(Struct, frozen=True):
     """An OpenAPI document."""
 
     content: JSON
-    early: bool
+    is_early: bool
     """Whether the document is of version 3.0, whose schemas are not quite JSON Schema."""
 
     def resolved(self, part: object) -> JSON:
@@ -61,9 +61,9 @@ class Document(Struct, frozen=True):
         shown = one_line(reference, 100)
         if not reference.startswith("#"):
             raise OperationError(f"it refers to {shown!r}, which is in another file; expected one document with all")
-        if (found := self._at(reference)) is None:
+        if (part := self._at(reference)) is None:
             raise OperationError(f"it refers to {shown!r}, and nothing is there")
-        return found
+        return part
 
     def has(self, reference: str) -> bool:
         """Return whether a reference leads to something in the document."""
@@ -137,8 +137,8 @@ def _from_yaml(text: bytes, limits: OpenApiLimits) -> Any:
         ) from None
     try:
         _refuse_deep(yaml, text)
-        found = yaml.load(text, Loader=_loader(yaml, limits.document_parts))
-        return _Copy(limits.document_parts).of(found)
+        content = yaml.load(text, Loader=_loader(yaml, limits.document_parts))
+        return _Copy(limits.document_parts).of(content)
     # PyYAML looks a value with a tag that does not fit it up in tables, and matches it, without a check.
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, ValueError, RecursionError) as error:
         problem = one_line(str(error) or type(error).__name__, 300)

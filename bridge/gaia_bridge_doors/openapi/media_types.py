@@ -29,5 +29,5 @@ def is_text(media: str) -> bool:
 
 def charset_of(media: str) -> str:
     """Return the character encoding of a `Content-Type`; UTF-8 if it names none."""
-    found = _CHARSET.search(media)
-    return found[1] if found else "utf-8"
+    match = _CHARSET.search(media)
+    return match[1] if match else "utf-8"

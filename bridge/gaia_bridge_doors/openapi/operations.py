@@ -105,26 +105,26 @@ def read_operations(
         limits: The limits of their number and sizes.
         fixed: The headers that the configuration sets, in lower case: they are no arguments.
     """
-    found: dict[str, Operation] = {}
+    operations: dict[str, Operation] = {}
     left_out: list[LeftOut] = []
     schemas = SchemaReader(document)
     room = limits.tools_bytes
     for path, method, item, operation in _listed(document):
-        name = _tool_name(operation, method, path, found.keys() | {item.name for item in left_out})
-        if max(len(found), len(left_out)) >= limits.operations:
+        name = _tool_name(operation, method, path, operations.keys() | {item.name for item in left_out})
+        if max(len(operations), len(left_out)) >= limits.operations:
             left_out.append(LeftOut("tool", name, f"the document has more than {limits.operations:,} operations"))
             break
         try:
-            reader = _Reader(document, fixed, schemas)
+            reader = _OperationReader(document, fixed, schemas)
             read = reader.operation(name, method, path, item, operation)
             room -= (size := len(to_json(read.definition)))
             if room < 0:
                 room += size
                 raise OperationError(f"the tools of the document have more than {limits.tools_bytes:,} bytes")
-            found[name] = read
+            operations[name] = read
         except OperationError as problem:
             left_out.append(LeftOut("tool", name, f"{method.upper()} {path}: {problem}"))
-    return list(found.values()), left_out
+    return list(operations.values()), left_out
 
 
 def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
@@ -149,19 +149,19 @@ def _tool_name(operation: JSON, method: str, path: str, taken: Set[str]) -> str:
     own = operation.get("operationId")
     words = own if isinstance(own, str) else re.sub(r"[^A-Za-z0-9.-]+", "_", f"{method} {path}")
     wanted = _NAME.sub("_", words).strip("_")[:_NAME_LENGTH] or method
-    return _free(wanted, taken)
+    return _free_name(wanted, taken)
 
 
-def _free(wanted: str, taken: Set[str]) -> str:
+def _free_name(wanted: str, taken: Set[str]) -> str:
     """Return a name that is not taken, with a number if needed."""
-    found, number = wanted, 1
-    while found in taken:
+    name, number = wanted, 1
+    while name in taken:
         number += 1
-        found = f"{wanted[: _NAME_LENGTH - len(str(number)) - 1]}_{number}"
-    return found
+        name = f"{wanted[: _NAME_LENGTH - len(str(number)) - 1]}_{number}"
+    return name
 
 
-class _Reader:
+class _OperationReader:
     """Reads one operation.
 
     Args:
@@ -251,7 +251,7 @@ class _Reader:
         schema, as_json = self._schema_of(name, parameter)
         argument = _argument_name(name)
         if argument in self._properties:
-            argument = _free(_argument_name(f"{name}_{place}"), self._properties.keys())
+            argument = _free_name(_argument_name(f"{name}_{place}"), self._properties.keys())
         if isinstance(text := parameter.get("description"), str) and "description" not in schema:
             schema = {**schema, "description": text}
         if parameter.get("deprecated") is True:
@@ -276,22 +276,22 @@ class _Reader:
         described = operation.get("requestBody")
         if described is None:
             return None
-        found = self._document.resolved(described)
-        body, schema = body_of(self._document, found, self._schemas)
-        names = [_argument_name(name) for name in schema.get("properties", {})] if body.merged else []
+        request_body = self._document.resolved(described)
+        body, schema = body_of(self._document, request_body, self._schemas)
+        names = [_argument_name(name) for name in schema.get("properties", {})] if body.is_merged else []
         clash = not self._properties.keys().isdisjoint(names)
-        if body.merged and not clash and names == list(schema["properties"]):
+        if body.is_merged and not clash and names == list(schema["properties"]):
             self._properties |= schema["properties"]
             self._required += [name for name in schema.get("required", ()) if name in schema["properties"]]
             self._is_closed = schema.get("additionalProperties") is False
             return body
-        argument = _free("body", self._properties.keys())
-        if isinstance(text := found.get("description"), str) and "description" not in schema:
+        argument = _free_name("body", self._properties.keys())
+        if isinstance(text := request_body.get("description"), str) and "description" not in schema:
             schema = {**schema, "description": text}
         self._properties[argument] = schema
-        if found.get("required") is True:
+        if request_body.get("required") is True:
             self._required.append(argument)
-        return replace(body, argument=argument, merged=False)
+        return replace(body, argument=argument, is_merged=False)
 
 
 def _argument_name(name: str) -> str:
@@ -300,10 +300,10 @@ def _argument_name(name: str) -> str:
 
 def _description(method: str, path: str, operation: JSON) -> str:
     texts = [text.strip() for key in ("summary", "description") if isinstance(text := operation.get(key), str)]
-    told = list(dict.fromkeys(filter(None, texts))) or [f"{method.upper()} {path}"]
+    paragraphs = list(dict.fromkeys(filter(None, texts))) or [f"{method.upper()} {path}"]
     if operation.get("deprecated") is True:
-        told.insert(0, "Deprecated: the API says that this should not be used any more.")
-    return "\n\n".join(told)
+        paragraphs.insert(0, "Deprecated: the API says that this should not be used any more.")
+    return "\n\n".join(paragraphs)
 
 
 def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:
@@ -314,8 +314,8 @@ def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:
         operation: Its operation.
         arguments: The arguments of the tool.
     """
-    if not body.merged:
+    if not body.is_merged:
         return arguments.get(body.argument)
     others = {parameter.argument for parameter in operation.parameters}
-    found = {name: value for name, value in arguments.items() if name not in others}
-    return found if found or body.required else None
+    fields = {name: value for name, value in arguments.items() if name not in others}
+    return fields if fields or body.required else None

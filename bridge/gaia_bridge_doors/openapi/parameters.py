@@ -47,15 +47,15 @@ def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
         if any(step in (".", "..") for step in re.split(r"[/\\]", part)):
             raise ToolError(f"the argument {name!r} has '.' or '..' as a step of a path; expected a name without")
     if style == "simple":
-        found = ",".join(_simple(value, explode, _quoted))
+        segment = ",".join(_simple(value, explode, _quoted))
     elif style == "label":
-        found = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
+        segment = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
     else:
         # An empty value has no `=` there (RFC 6570, section 3.2.7).
-        found = "".join(f";{pair.removesuffix('=')}" for pair in expanded(name, value, "form", explode, _quoted))
-    if not found.strip(".,"):
+        segment = "".join(f";{pair.removesuffix('=')}" for pair in expanded(name, value, "form", explode, _quoted))
+    if not segment.strip(".,"):
         raise ToolError(f"the argument {name!r} is empty, and stands in the path; expected a value")
-    return found
+    return segment
 
 
 def query_pairs(name: str, value: Any, style: str, *, explode: bool, reserved: bool) -> list[str]:
@@ -77,10 +77,10 @@ def header_value(name: str, value: Any, *, explode: bool) -> str:
     Raises:
         ToolError: No header can carry the value.
     """
-    found = ",".join(_simple(value, explode, str))
-    if not _HEADER.fullmatch(found):
+    text = ",".join(_simple(value, explode, str))
+    if not _HEADER.fullmatch(text):
         raise ToolError(f"the argument {name!r} is sent in a header, which can only carry visible ASCII")
-    return found
+    return text
 
 
 def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:

@@ -73,7 +73,7 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
     body = None
     if (described := operation.body) is not None:
         value = arguments_of_body(described, operation, arguments)
-        is_null = described.kind == "json" and not described.merged and described.argument in arguments
+        is_null = described.kind == "json" and not described.is_merged and described.argument in arguments
         if value is not None or is_null:
             own["content-type"], body = encoded_body(described, value)
     kept = {name: value for name, value in own.items() if name == "cookie" or name not in headers}

@@ -38,14 +38,14 @@ class Inheritance:
     @cached_property
     def _children(self) -> dict[str, list[str]]:
         """The references to the definitions that are built on another one, by the reference to that one."""
-        found: dict[str, list[str]] = {}
+        children: dict[str, list[str]] = {}
         components = self._document.content.get("components")
         schemas = components.get("schemas") if is_object(components) else None
         for name, schema in schemas.items() if is_object(schemas) else ():
             for parent in items_of(schema, "allOf"):
                 if isinstance(reference := parent.get("$ref"), str):
-                    found.setdefault(reference, []).append(_reference(name))
-        return found
+                    children.setdefault(reference, []).append(_reference(name))
+        return children
 
     def has_kinds(self, reference: str, schema: JSON) -> bool:
         """Return whether a definition stands for others too: its children, or alternatives that are built on it.
@@ -77,18 +77,18 @@ class Inheritance:
         if schema.keys() & {"allOf", "properties"}:
             values.setdefault(reference, [])
         return {
-            kind: f"Where {about.get('propertyName')!r} is {' or '.join(said)}." if said else ""
-            for kind, said in values.items()
+            kind: f"Where {about.get('propertyName')!r} is {' or '.join(names)}." if names else ""
+            for kind, names in values.items()
         }
 
     def _descendants(self, reference: str) -> list[str]:
-        found = {reference: None}
+        reached = {reference: None}
         waiting = [reference]
-        while waiting and len(found) < MAX_PARTS:
-            children = [child for child in self._children.get(waiting.pop(0), ()) if child not in found]
-            found |= dict.fromkeys(children)
+        while waiting and len(reached) < MAX_PARTS:
+            children = [child for child in self._children.get(waiting.pop(0), ()) if child not in reached]
+            reached |= dict.fromkeys(children)
             waiting += children
-        return list(found)[1:]
+        return list(reached)[1:]
 
 
 def items_of(schema: object, keyword: str) -> Iterator[JSON]:
@@ -132,7 +132,7 @@ _HOPS: Final = 16
 _NULL: Final[JSON] = {"type": "null"}
 
 
-class _Target(Struct, frozen=True):
+class _SchemaTarget(Struct, frozen=True):
     """A schema that others refer to."""
 
     reference: str
@@ -141,13 +141,13 @@ class _Target(Struct, frozen=True):
     """Whether others are built on it (`allOf`): then it is open, and stands for itself, not for its children too."""
 
 
-class _Translated(Struct, frozen=True):
+class _TranslatedSchema(Struct, frozen=True):
     """One schema, translated."""
 
     schema: JSON
     parts: int
     """The number of schemas in it."""
-    targets: frozenset[_Target]
+    targets: frozenset[_SchemaTarget]
     """The targets of its references."""
 
 
@@ -161,11 +161,11 @@ class SchemaReader:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._inheritance = Inheritance(document)
-        self._names: dict[_Target, str] = {}
-        self._targets: dict[str, _Target] = {}
-        self._known: dict[_Target, _Translated] = {}
+        self._names: dict[_SchemaTarget, str] = {}
+        self._targets: dict[str, _SchemaTarget] = {}
+        self._definitions: dict[_SchemaTarget, _TranslatedSchema] = {}
         self._parts = 0
-        self._found: set[_Target] = set()
+        self._referenced: set[_SchemaTarget] = set()
         self._is_definition = False
 
     def read(self, schema: object) -> JSON:
@@ -181,8 +181,8 @@ class SchemaReader:
 
     def opened(self, schema: object) -> JSON:
         """Return a schema as `read` does; if it is only a reference, return the definition itself, for its keywords."""
-        found = self.read(schema)
-        return self.followed(found) if found.keys() == {"$ref"} else found
+        translation = self.read(schema)
+        return self.followed(translation) if translation.keys() == {"$ref"} else translation
 
     def followed(self, schema: JSON) -> JSON:
         """Return the target of a schema that was read here; the schema itself if it has no reference."""
@@ -220,14 +220,14 @@ class SchemaReader:
                 raise OperationError(f"its schemas have more than {MAX_PARTS:,} parts")
         return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
 
-    def _definition(self, target: _Target) -> _Translated:
-        found = self._known.get(target)
-        if found is None:
-            found = self._known[target] = self._one(self._document.target(target.reference), target)
-        return found
+    def _definition(self, target: _SchemaTarget) -> _TranslatedSchema:
+        definition = self._definitions.get(target)
+        if definition is None:
+            definition = self._definitions[target] = self._one(self._document.target(target.reference), target)
+        return definition
 
-    def _one(self, schema: object, target: _Target | None = None) -> _Translated:
-        self._parts, self._found = 0, set()
+    def _one(self, schema: object, target: _SchemaTarget | None = None) -> _TranslatedSchema:
+        self._parts, self._referenced = 0, set()
         self._is_definition = target is not None
         is_base = target is not None and target.is_base
         if target is not None and is_object(schema) and self._inheritance.has_kinds(target.reference, schema):
@@ -235,7 +235,7 @@ class SchemaReader:
             translated = self._translated(own, 0, is_base=True) if is_base else self._any_kind(target.reference, schema)
         else:
             translated = self._translated(schema, 0, is_base=is_base)
-        return _Translated(translated, self._parts, frozenset(self._found))
+        return _TranslatedSchema(translated, self._parts, frozenset(self._referenced))
 
     def _translated(self, schema: object, depth: int, *, is_base: bool = False) -> JSON:
         self._parts += 1
@@ -248,53 +248,53 @@ class SchemaReader:
         if not is_object(schema):
             raise OperationError("it has a schema that is no object")
         if isinstance(reference := schema.get("$ref"), str):
-            found = self._referring(_Target(reference, is_base), schema, depth)
+            translation = self._referring(_SchemaTarget(reference, is_base), schema, depth)
         elif "$ref" in schema:
             raise OperationError("it has a reference that is no text")
         else:
-            found = self._own(schema, depth, is_base)
-        return _or_null(found) if _is_nullable(schema) else found
+            translation = self._own(schema, depth, is_base)
+        return _or_null(translation) if _is_nullable(schema) else translation
 
     def _own(self, schema: JSON, depth: int, is_base: bool) -> JSON:
         """Return the translation of a schema's own keywords."""
-        found = {
+        translation = {
             key: self._value(key, value, depth, schema)
             for key, value in schema.items()
             if key not in _DROPPED and not key.startswith("x-")
         }
-        _mend_earlier_drafts(found)
-        if isinstance(pattern := found.get("pattern"), str) and _LITERAL.match(pattern):
-            del found["pattern"]
-        if found.get("type") == "array" and not found.keys() & {"items", "prefixItems"}:
-            found["items"] = {}  # OpenAI refuses a list of tools for one that is missing
+        _replace_old_keywords(translation)
+        if isinstance(pattern := translation.get("pattern"), str) and _LITERAL.match(pattern):
+            del translation["pattern"]
+        if translation.get("type") == "array" and not translation.keys() & {"items", "prefixItems"}:
+            translation["items"] = {}  # OpenAI refuses a list of tools for one that is missing
         if is_base or schema.keys() & {"allOf", *UNIONS}:  # else it would exclude the properties of the other parts
-            if found.get("additionalProperties") is False:
-                del found["additionalProperties"]
-        if is_array(found.get("oneOf")):  # the API takes one of them where several fit
-            kinds = {"anyOf": found.pop("oneOf")}
-            if "anyOf" in found:
-                found["allOf"] = [*found.get("allOf", ()), kinds]
+            if translation.get("additionalProperties") is False:
+                del translation["additionalProperties"]
+        if is_array(translation.get("oneOf")):  # the API takes one of them where several fit
+            kinds = {"anyOf": translation.pop("oneOf")}
+            if "anyOf" in translation:
+                translation["allOf"] = [*translation.get("allOf", ()), kinds]
             else:
-                found |= kinds
+                translation |= kinds
         if "example" in schema and "examples" not in schema:
-            found["examples"] = [schema["example"]]
-        self._leave_out_read_only(found, schema)
-        return found
+            translation["examples"] = [schema["example"]]
+        self._leave_out_read_only(translation, schema)
+        return translation
 
-    def _referring(self, target: _Target, schema: JSON, depth: int) -> JSON:
+    def _referring(self, target: _SchemaTarget, schema: JSON, depth: int) -> JSON:
         referred = self._document.target(target.reference)
-        if target.is_base and not (is_object(referred) and self._differs_as_base(target.reference, referred)):
-            target = _Target(target.reference)
+        if target.is_base and not (is_object(referred) and self._is_different_as_base(target.reference, referred)):
+            target = _SchemaTarget(target.reference)
         name = self._names.get(target)
         if name is None:
             name = self._names[target] = self._free_name(target.reference)
             self._targets[name] = target
-        self._found.add(target)
-        found: JSON = {"$ref": f"#/$defs/{name}"}
-        if self._document.early:  # in 3.0, keywords beside a reference are ignored
-            return found
+        self._referenced.add(target)
+        reference: JSON = {"$ref": f"#/$defs/{name}"}
+        if self._document.is_early:  # in 3.0, keywords beside a reference are ignored
+            return reference
         beside = {key: value for key, value in schema.items() if key not in ("$ref", "nullable")}
-        return {**self._translated(beside, depth + 1), **found} if beside else found
+        return {**self._translated(beside, depth + 1), **reference} if beside else reference
 
     def _value(self, key: str, value: Any, depth: int, schema: JSON) -> Any:
         if key in SINGLE and (is_object(value) or isinstance(value, bool)):
@@ -307,7 +307,7 @@ class SchemaReader:
             return {name: self._translated(item, depth + 1) for name, item in value.items()}
         return value
 
-    def _differs_as_base(self, reference: str, schema: JSON) -> bool:
+    def _is_different_as_base(self, reference: str, schema: JSON) -> bool:
         return schema.get("additionalProperties") is False or self._inheritance.has_kinds(reference, schema)
 
     def _is_definition_at(self, depth: int) -> bool:
@@ -315,26 +315,26 @@ class SchemaReader:
 
     def _any_kind(self, reference: str, schema: JSON) -> JSON:
         """Return a definition together with all definitions that may replace it."""
-        found = [self._translated(item, 1) for item in alternatives(schema) if "$ref" not in item]
+        options = [self._translated(item, 1) for item in alternatives(schema) if "$ref" not in item]
         for kind, condition in self._inheritance.kinds(reference, schema).items():
             is_base = "discriminator" in self._document.resolved({"$ref": kind})
             one = self._translated({"$ref": kind}, 1, is_base=is_base)
-            found.append({**one, "description": condition} if condition else one)
+            options.append({**one, "description": condition} if condition else one)
         whole: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
-        if found:
-            whole["anyOf"] = found
+        if options:
+            whole["anyOf"] = options
         return _or_null(whole) if _is_nullable(schema) else whole
 
-    def _leave_out_read_only(self, found: JSON, schema: JSON) -> None:
+    def _leave_out_read_only(self, translation: JSON, schema: JSON) -> None:
         """Remove the properties that only responses have; another part (`allOf`) may require one of them."""
         parts = (schema, *map(self._document.resolved, items_of(schema, "allOf")))
         described = [properties for part in parts if is_object(properties := part.get("properties"))]
         hidden = {name for properties in described for name, item in properties.items() if self._is_read_only(item)}
         if not hidden:
             return
-        if is_object(own := found.get("properties")):
-            found["properties"] = {name: item for name, item in own.items() if name not in hidden}
-        for part in (found, *items_of(found, "allOf")):
+        if is_object(own := translation.get("properties")):
+            translation["properties"] = {name: item for name, item in own.items() if name not in hidden}
+        for part in (translation, *items_of(translation, "allOf")):
             if is_array(required := part.get("required")):
                 part["required"] = [name for name in required if isinstance(name, str) and name not in hidden]
 
@@ -349,36 +349,36 @@ class SchemaReader:
         """Return a free name for the target of a reference: its last word, with a number if needed."""
         last = unquote(reference.rpartition("/")[2])
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "schema"
-        found, number = wanted, 1
-        while found in self._targets:
+        name, number = wanted, 1
+        while name in self._targets:
             number += 1
-            found = f"{wanted}_{number}"
-        return found
+            name = f"{wanted}_{number}"
+        return name
 
 
 def _name_in(reference: str) -> str:
     return reference.removeprefix("#/$defs/")
 
 
-def _mend_earlier_drafts(found: JSON) -> None:
+def _replace_old_keywords(schema: JSON) -> None:
     """Replace keywords of earlier drafts by today's: 3.0 uses them, and so do many documents of 3.1."""
-    if is_array(found.get(_TUPLE)):
-        found["prefixItems"] = found.pop(_TUPLE)
-    if not is_array(found.get("required", [])):  # in earlier drafts, a flag of a single property
-        del found["required"]
+    if is_array(schema.get(_TUPLE)):
+        schema["prefixItems"] = schema.pop(_TUPLE)
+    if not is_array(schema.get("required", [])):  # in earlier drafts, a flag of a single property
+        del schema["required"]
     for exclusive, bound in _BOUNDS.items():
-        if isinstance(flag := found.get(exclusive), bool):
-            del found[exclusive]
-            if flag and bound in found:
-                found[exclusive] = found.pop(bound)
+        if isinstance(flag := schema.get(exclusive), bool):
+            del schema[exclusive]
+            if flag and bound in schema:
+                schema[exclusive] = schema.pop(bound)
 
 
 def _is_nullable(schema: JSON) -> bool:
     """Return whether null is allowed, by a schema itself or by one of its parts (`allOf`)."""
-    return _says_null(schema) or any(map(_says_null, items_of(schema, "allOf")))
+    return _has_null(schema) or any(map(_has_null, items_of(schema, "allOf")))
 
 
-def _says_null(schema: JSON) -> bool:
+def _has_null(schema: JSON) -> bool:
     kinds, values = schema.get("type"), schema.get("enum")
     # Generators of 3.1 still use the word of 3.0.
     return (
@@ -386,15 +386,15 @@ def _says_null(schema: JSON) -> bool:
     )
 
 
-def _or_null(found: JSON) -> JSON:
+def _or_null(schema: JSON) -> JSON:
     """Return the schema that also allows null; a schema that allows everything stays as it is."""
-    if found.keys() & _IN_PLACE:
-        return {"anyOf": [found, _NULL]}
-    kinds, values = found.get("type"), found.get("enum")
+    if schema.keys() & _IN_PLACE:
+        return {"anyOf": [schema, _NULL]}
+    kinds, values = schema.get("type"), schema.get("enum")
     if isinstance(kinds, str) and kinds != "null":
-        found["type"] = [kinds, "null"]
+        schema["type"] = [kinds, "null"]
     elif is_array(kinds) and "null" not in kinds:
-        found["type"] = [*kinds, "null"]
+        schema["type"] = [*kinds, "null"]
     if is_array(values) and None not in values:
-        found["enum"] = [*values, None]
-    return found
+        schema["enum"] = [*values, None]
+    return schema

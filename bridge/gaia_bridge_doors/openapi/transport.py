@@ -165,12 +165,12 @@ def _named_server(document: Document) -> str:
     if not isinstance(url, str):
         return "/"
     variables = first.get("variables")
-    known: JSON = variables if is_object(variables) else {}
+    declared: JSON = variables if is_object(variables) else {}
 
-    def default(found: re.Match[str]) -> str:
-        variable = known.get(found[1])
+    def default(match: re.Match[str]) -> str:
+        variable = declared.get(match[1])
         value = variable.get("default") if is_object(variable) else None
-        return str(value)[:_LONGEST_URL] if isinstance(value, str | int | float) else found[0]
+        return str(value)[:_LONGEST_URL] if isinstance(value, str | int | float) else match[0]
 
     # In one pass: defaults that refer to other variables could make any amount of text.
     return re.sub(r"\{([^{}]*)\}", default, url[:_LONGEST_URL])[:_LONGEST_URL]
@@ -302,17 +302,17 @@ _SECRET: Final = 8
 
 async def _beginning(reply: HttpReply, limit: int) -> bytes:
     """Return the first bytes of a body."""
-    found = bytearray()
-    while len(found) < limit and (piece := await reply.read()):
-        found += piece
-    return bytes(found[:limit])
+    content = bytearray()
+    while len(content) < limit and (piece := await reply.read()):
+        content += piece
+    return bytes(content[:limit])
 
 
 def _implementation(document: Document) -> JSON:
     """Return the API's name and version, as MCP's `serverInfo`."""
     info = document.content.get("info")
-    told: JSON = info if is_object(info) else {}
-    title, version = told.get("title"), told.get("version")
+    fields: JSON = info if is_object(info) else {}
+    title, version = fields.get("title"), fields.get("version")
     return {
         "name": title if isinstance(title, str) and title else "HTTP API",
         "version": version if isinstance(version, str) else "",

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.config import TrustStore
+from gaia_bridge.config.entries import KEYS_OF
 from gaia_bridge.config.fingerprints import LAUNCH_KEYS, digest, launch_line
 from gaia_bridge.errors import ConfigError
 
@@ -299,6 +300,10 @@ def test_how_a_server_is_used_may_change() -> None:
     trust.approve(FILE, "x", ENTRY)
     assert trust.is_approved(FILE, "x", {**ENTRY, "timeout": 5, "disabled": False, "note": "", "url": None})
     assert not {"timeout", "disabled", "allowed_tools"} & set(LAUNCH_KEYS)
+
+
+def test_every_key_of_a_way_to_a_server_is_part_of_its_approval() -> None:
+    assert frozenset[str]().union(*KEYS_OF.values()) - set(LAUNCH_KEYS) == frozenset()
 
 
 @pytest.mark.requirement("C-18")

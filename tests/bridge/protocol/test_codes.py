@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaia_bridge import errors
 from gaia_bridge.protocol import codes
 
 
@@ -10,6 +11,12 @@ def test_exactly_the_codes_that_the_latest_revision_reserves_and_does_not_define
     defined = {codes.HEADER_MISMATCH, codes.MISSING_CLIENT_CAPABILITY, codes.UNSUPPORTED_REVISION}
     assert reserved == set(range(-32_099, -32_019)) - defined
     assert len(defined) == 3
+
+
+def test_no_error_of_ours_has_a_code_that_clients_of_the_latest_revision_would_not_get() -> None:
+    ours = {name: code for module in (errors, codes) for name, code in vars(module).items() if isinstance(code, int)}
+    only_earlier = {"URL_ELICITATION_REQUIRED"}
+    assert {name for name, code in ours.items() if codes.is_reserved(code)} == only_earlier
 
 
 def test_what_a_client_did_wrong_has_a_status_of_clients_and_what_we_did_wrong_has_none() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -17,6 +19,9 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.call_log import request_span
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON, is_object
@@ -168,6 +173,24 @@ async def test_its_errors_have_its_codes() -> None:
         assert answer["error"]["code"] == -32077
 
 
+def test_a_trace_has_the_revision_of_each_request_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans: list[JSON] = []
+
+    def start_span(name: str, attributes: JSON, **options: Any) -> nullcontext[None]:
+        spans.append(attributes)
+        return nullcontext()
+
+    def tracer_of(name: str) -> SimpleNamespace:
+        return SimpleNamespace(start_as_current_span=start_span)
+
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", tracer_of)
+    stream = Connection(NOWHERE, PUBLISHED.latest)
+    for message in (request("ping"), request("ping", PUBLISHED.latest)):
+        with request_span(Call(stream, NOWHERE, message)):
+            pass
+    assert [span["mcp.protocol.version"] for span in spans] == [NAME, PUBLISHED.latest]
+
+
 @pytest.mark.parametrize("method", ["tools/list", "tools/call"])
 async def test_a_method_that_it_does_not_have_is_refused_in_it_alone(method: str) -> None:
     assert (await on_a_stream(request(method, name="work")))[-1]["error"]["code"] == -32601
@@ -214,7 +237,7 @@ async def test_a_server_that_speaks_nothing_else_is_spoken_to_in_it() -> None:
 
 
 async def test_without_it_such_a_server_is_refused_with_what_both_speak() -> None:
-    with pytest.raises(UpstreamError, match=f"it supports {NAME}; we support .*2026-07-28$"):
+    with pytest.raises(UpstreamError, match=f"it supports {NAME}; we support .*{PUBLISHED.latest}$"):
         async with connect(ScriptedTransport(only_it), Role(), QUICK):
             pass
 

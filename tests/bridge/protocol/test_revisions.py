@@ -13,6 +13,7 @@ from gaia_bridge.protocol.revisions import (
     negotiated,
 )
 from tests.support.on_demand import mcp_versions
+from tests.support.schemas import REVISIONS
 
 
 @pytest.mark.requirement("P-2")
@@ -23,6 +24,10 @@ def test_only_revisions_without_a_handshake_are_modern() -> None:
         mcp_versions.HANDSHAKE_PROTOCOL_VERSIONS,
         mcp_versions.MODERN_PROTOCOL_VERSIONS,
     )
+
+
+def test_the_schema_of_each_published_revision_checks_messages() -> None:
+    assert REVISIONS == (*HANDSHAKE_REVISIONS, *PUBLISHED.names)
 
 
 @pytest.mark.parametrize("params", [None, 5, {}, {"protocolVersion": 5}, {"protocolVersion": "1999-01-01"}])

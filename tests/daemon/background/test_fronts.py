@@ -23,8 +23,18 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_daemon.background import fronts
 from gaia_bridge_daemon.background.fronts import Fronts
 from gaia_bridge_daemon.background.sockets import listening
-from gaia_bridge_daemon.background.usage import Usage
-from gaia_bridge_daemon.front.greeting import DRAIN, KEEP, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
+from gaia_bridge_daemon.background.usage import UserCounter
+from gaia_bridge_daemon.front.greeting import (
+    DRAIN,
+    KEEP,
+    MOVE,
+    REST,
+    SERVE,
+    STATUS,
+    STOP,
+    format_greeting,
+    read_greeting,
+)
 from gaia_bridge_daemon.front.place import Scope
 from tests.cli.running import INITIALIZE
 from tests.support.agents import one_tool
@@ -56,7 +66,7 @@ class Line:
                 return b""
 
     async def asks(self, **fields: object) -> JSON:
-        await self.says(written(**fields))
+        await self.says(format_greeting(**fields))
         return read_greeting(await self.hears())
 
 
@@ -68,7 +78,7 @@ class Served:
         self.asked: list[str] = []
         self.lines: list[Line] = []
         self.fronts: Fronts
-        self.usage: Usage
+        self.usage: UserCounter
 
     async def connect(self) -> Line:
         self.lines.append(Line(*await asyncio.open_unix_connection(self.path, limit=1_000_000)))
@@ -89,7 +99,7 @@ async def served(
         made = Served(f"{folder}/a.sock")
         with listening(made.path) as bound:
             async with running_bridge(one_tool(work), settings=settings) as running, anyio.create_task_group() as tasks:
-                made.usage = Usage(12.0, 0, lambda: None)
+                made.usage = UserCounter(12.0, 0, lambda: None)
                 made.fronts = Fronts(
                     SCOPE,
                     running.bridge.dispatcher,
@@ -106,7 +116,7 @@ async def served(
                     line.writer.close()
                     with suppress(ConnectionError):
                         await line.writer.wait_closed()
-                await made.fronts.none_left()
+                await made.fronts.wait_until_none_left()
                 tasks.cancel_scope.cancel()
 
 
@@ -174,12 +184,12 @@ async def test_the_questions_of_a_bridge_are_numbered_from_where_the_one_before_
         b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         b'{"gaia-bridge":{"version":1}}\n',
         b"[" * 60_000 + b"\n",
-        written(do="something else"),
-        written(),
-        written(do=SERVE, scope={}),
-        written(do=SERVE, scope=[]),
-        written(do=SERVE, scope=SCOPE.as_json(), source="nobody"),
-        written(do=SERVE, scope=SCOPE.as_json(), source={"a": ["\ud800\n"]}),
+        format_greeting(do="something else"),
+        format_greeting(),
+        format_greeting(do=SERVE, scope={}),
+        format_greeting(do=SERVE, scope=[]),
+        format_greeting(do=SERVE, scope=SCOPE.as_json(), source="nobody"),
+        format_greeting(do=SERVE, scope=SCOPE.as_json(), source={"a": ["\ud800\n"]}),
     ],
     ids=lambda said: repr(said[:40]),
 )
@@ -243,13 +253,13 @@ async def test_while_it_makes_room_nobody_new_is_served_and_it_still_says_how_it
         it.fronts.move()
         assert read_greeting(await front.hears())["do"] == MOVE
         late = await it.connect()
-        await late.says(written(do=SERVE, scope=SCOPE.as_json()))
+        await late.says(format_greeting(do=SERVE, scope=SCOPE.as_json()))
         assert await late.hears() == b"", "which sends it to the next one"
         assert len((await (await it.connect()).asks(do=STATUS))["fronts"]) == 1
-        await front.says(written(do=MOVE))
+        await front.says(format_greeting(do=MOVE))
         assert await front.hears() == b""
         with anyio.fail_after(PATIENCE):
-            await it.fronts.none_left()
+            await it.fronts.wait_until_none_left()
 
 
 async def test_when_it_is_ended_its_fronts_are_left_at_once_and_hear_nothing_of_how_it_ends() -> None:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -22,14 +22,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 async def test_some_time_after_the_last_one_it_is_unused() -> None:
     ended = anyio.Event()
-    usage = Usage(60, 10, ended.set)
-    with usage.one_more():
+    usage = UserCounter(60, 10, ended.set)
+    with usage.count_one():
         await anyio.sleep(1000)
-        with usage.one_more():
+        with usage.count_one():
             assert usage.users == 2
     assert usage.users == 0
     await anyio.sleep(59)
-    with usage.one_more():
+    with usage.count_one():
         await anyio.sleep(1000)
     await anyio.sleep(59)
     assert not ended.is_set()
@@ -39,10 +39,10 @@ async def test_some_time_after_the_last_one_it_is_unused() -> None:
 
 async def test_the_first_one_is_given_its_time_however_short_it_stays_afterwards() -> None:
     ended = anyio.Event()
-    usage = Usage(0, 10, ended.set)
+    usage = UserCounter(0, 10, ended.set)
     await anyio.sleep(9)
     assert not ended.is_set()
-    with usage.one_more():
+    with usage.count_one():
         await anyio.sleep(10)
     await anyio.sleep(0.001)
     assert ended.is_set()
@@ -50,7 +50,7 @@ async def test_the_first_one_is_given_its_time_however_short_it_stays_afterwards
 
 async def test_one_that_nobody_ever_comes_to_ends_as_well() -> None:
     ended = anyio.Event()
-    Usage(5, 10, ended.set)
+    UserCounter(5, 10, ended.set)
     await anyio.sleep(11)
     assert ended.is_set()
 
@@ -58,8 +58,8 @@ async def test_one_that_nobody_ever_comes_to_ends_as_well() -> None:
 @pytest.mark.parametrize("keep", [None, 5.0])
 async def test_one_that_stays_for_ever_or_is_closed_is_never_unused(keep: float | None) -> None:
     ended = anyio.Event()
-    usage = Usage(keep, 1, ended.set)
-    with usage.one_more():
+    usage = UserCounter(keep, 1, ended.set)
+    with usage.count_one():
         pass
     usage.close()
     await anyio.sleep(1000)
@@ -68,13 +68,13 @@ async def test_one_that_stays_for_ever_or_is_closed_is_never_unused(keep: float 
 
 async def test_it_stays_as_was_said_last() -> None:
     ended = anyio.Event()
-    usage = Usage(5, 1, ended.set)
-    usage.stay(None)
+    usage = UserCounter(5, 1, ended.set)
+    usage.set_keep(None)
     await anyio.sleep(1000)
     assert not ended.is_set()
-    usage.stay(60)
-    with usage.one_more():
-        usage.stay(5)
+    usage.set_keep(60)
+    with usage.count_one():
+        usage.set_keep(5)
         await anyio.sleep(1000)
         assert not ended.is_set()
     await anyio.sleep(4)
@@ -85,7 +85,7 @@ async def test_it_stays_as_was_said_last() -> None:
 
 
 async def test_a_request_is_a_user_while_it_lasts_and_what_is_no_request_is_none() -> None:
-    usage = Usage(None, 1, lambda: None)
+    usage = UserCounter(None, 1, lambda: None)
     seen: dict[str, int] = {}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,8 +94,8 @@ async def test_a_request_is_a_user_while_it_lasts_and_what_is_no_request_is_none
 
     for kind in ("http", "lifespan"):
         with pytest.raises(RuntimeError):
-            await usage.of(app)({"type": kind}, None, None)  # type: ignore[arg-type]
+            await usage.counted(app)({"type": kind}, None, None)  # type: ignore[arg-type]
     assert seen == {"http": 1, "lifespan": 0}
     assert usage.users == 0
     with anyio.fail_after(1):
-        await usage.none_left()
+        await usage.wait_until_none_left()

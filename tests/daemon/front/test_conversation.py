@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_daemon.front.conversation import LOST, Conversation
+from gaia_bridge_daemon.front.conversation import LOST, ConversationState
 
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 ALL_LISTS = {kind: {"listChanged": True} for kind in ("tools", "prompts", "resources")}
@@ -36,18 +36,18 @@ def notices(lines: Iterable[bytes]) -> list[str]:
     return [message["method"] for message in read(lines) if "id" not in message]
 
 
-def greeted(conversation: Conversation, identifier: int | str = 1, capabilities: JSON | None = None) -> None:
+def greeted(conversation: ConversationState, identifier: int | str = 1, capabilities: JSON | None = None) -> None:
     """The client has shaken hands with the bridge."""
     told = ALL_LISTS if capabilities is None else capabilities
-    conversation.from_client(line(id=identifier, method="initialize", params={"protocolVersion": "2025-06-18"}))
-    assert conversation.from_bridge(line(id=identifier, result={"capabilities": told}))
-    conversation.from_client(line(method="notifications/initialized"))
+    conversation.read_client_line(line(id=identifier, method="initialize", params={"protocolVersion": "2025-06-18"}))
+    assert conversation.read_bridge_line(line(id=identifier, result={"capabilities": told}))
+    conversation.read_client_line(line(method="notifications/initialized"))
 
 
-def listening(conversation: Conversation, identifier: int | str = "news", **wanted: Any) -> None:
+def listening(conversation: ConversationState, identifier: int | str = "news", **wanted: Any) -> None:
     """The client has asked for news, and the bridge has promised some."""
-    conversation.from_client(line(id=identifier, method="subscriptions/listen", params={"notifications": wanted}))
-    assert conversation.from_bridge(acknowledged(identifier, **wanted))
+    conversation.read_client_line(line(id=identifier, method="subscriptions/listen", params={"notifications": wanted}))
+    assert conversation.read_bridge_line(acknowledged(identifier, **wanted))
 
 
 def acknowledged(identifier: int | str, **promised: Any) -> bytes:
@@ -56,39 +56,39 @@ def acknowledged(identifier: int | str, **promised: Any) -> bytes:
 
 
 def test_a_conversation_is_open_while_the_bridge_waits_for_an_answer_of_the_client() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     for number, end in enumerate((line(id=0, result={}), line(id=1, error={}))):
-        assert conversation.from_bridge(line(id=number, method="roots/list"))
+        assert conversation.read_bridge_line(line(id=number, method="roots/list"))
         assert conversation.is_open
-        conversation.from_client(end)
+        conversation.read_client_line(end)
         assert not conversation.is_open
-    assert conversation.from_bridge(line(id=2, method="roots/list"))
-    assert conversation.from_bridge(line(method="notifications/cancelled", params={"requestId": 2}))
+    assert conversation.read_bridge_line(line(id=2, method="roots/list"))
+    assert conversation.read_bridge_line(line(method="notifications/cancelled", params={"requestId": 2}))
     assert not conversation.is_open
 
 
 def test_a_call_that_was_lost_is_an_error_and_is_not_made_again() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=7, method="tools/call", params={"name": "pay"}))
-    [error] = read(conversation.lost("it ended"))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=7, method="tools/call", params={"name": "pay"}))
+    [error] = read(conversation.report_loss("it ended"))
     assert error == {"jsonrpc": "2.0", "id": 7, "error": {"code": LOST, "message": "tools/call: it ended"}}
     assert not conversation.is_open
     assert list(conversation.replay()) == []
 
 
 def test_a_list_that_was_lost_is_asked_for_again_as_it_was_written() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     asked = b'{ "method":"tools/list", "id":"a\\ud800", "jsonrpc":"2.0" }\n'
-    conversation.from_client(asked)
-    assert list(conversation.lost("it ended")) == []
+    conversation.read_client_line(asked)
+    assert list(conversation.report_loss("it ended")) == []
     assert conversation.is_open
     assert list(conversation.replay()) == [asked]
-    assert conversation.from_bridge(line(id="a\ud800", result={"tools": []}))
+    assert conversation.read_bridge_line(line(id="a\ud800", result={"tools": []}))
     assert not conversation.is_open
 
 
 def test_the_next_bridge_hears_of_the_handshake_first_then_of_all_that_was_granted() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation)
     for number, (method, params) in enumerate(
         [
@@ -98,9 +98,9 @@ def test_the_next_bridge_hears_of_the_handshake_first_then_of_all_that_was_grant
             ("resources/unsubscribe", {"uri": "a:1"}),
         ]
     ):
-        conversation.from_client(line(id=10 + number, method=method, params=params))
-        assert conversation.from_bridge(line(id=10 + number, result={}))
-    conversation.from_client(line(id=20, method="tools/list"))
+        conversation.read_client_line(line(id=10 + number, method=method, params=params))
+        assert conversation.read_bridge_line(line(id=10 + number, result={}))
+    conversation.read_client_line(line(id=20, method="tools/list"))
     told = read(conversation.replay())
     assert [message["method"] for message in told] == [
         "initialize",
@@ -111,7 +111,7 @@ def test_the_next_bridge_hears_of_the_handshake_first_then_of_all_that_was_grant
     ]
     assert told[2]["params"] == {"level": "debug"}
     assert told[3]["params"] == {"uri": "a:2"}
-    resumed = read(conversation.resumed())
+    resumed = read(conversation.report_changes())
     assert {message["method"] for message in resumed} == {
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
@@ -122,64 +122,64 @@ def test_the_next_bridge_hears_of_the_handshake_first_then_of_all_that_was_grant
 
 
 def test_what_a_bridge_refused_is_neither_told_to_the_next_one_nor_announced() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation, capabilities={})
-    conversation.from_client(line(id=2, method="resources/subscribe", params={"uri": "gone:"}))
-    conversation.from_client(line(id=3, method="logging/setLevel", params={"level": "loud"}))
+    conversation.read_client_line(line(id=2, method="resources/subscribe", params={"uri": "gone:"}))
+    conversation.read_client_line(line(id=3, method="logging/setLevel", params={"level": "loud"}))
     for number in (2, 3):
-        assert conversation.from_bridge(line(id=number, error={"code": -32602, "message": "no"}))
+        assert conversation.read_bridge_line(line(id=number, error={"code": -32602, "message": "no"}))
     assert [message["method"] for message in read(conversation.replay())] == ["initialize", "notifications/initialized"]
-    assert list(conversation.resumed()) == []
+    assert list(conversation.report_changes()) == []
 
 
 def test_of_two_handshakes_the_last_one_that_was_granted_counts() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation)
-    conversation.from_client(line(id=2, method="initialize", params={"protocolVersion": "2025-11-25"}))
-    assert conversation.from_bridge(line(id=2, result={"capabilities": {}}))
-    conversation.from_client(line(id=3, method="initialize", params={"protocolVersion": "x"}))
-    assert conversation.from_bridge(line(id=3, error={"code": -32602, "message": "no"}))
+    conversation.read_client_line(line(id=2, method="initialize", params={"protocolVersion": "2025-11-25"}))
+    assert conversation.read_bridge_line(line(id=2, result={"capabilities": {}}))
+    conversation.read_client_line(line(id=3, method="initialize", params={"protocolVersion": "x"}))
+    assert conversation.read_bridge_line(line(id=3, error={"code": -32602, "message": "no"}))
     assert read(conversation.replay())[0]["params"] == {"protocolVersion": "2025-11-25"}
-    assert list(conversation.resumed()) == []
+    assert list(conversation.report_changes()) == []
 
 
 def test_a_client_that_did_not_wait_for_its_handshake_need_not_say_again_that_it_is_complete() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="initialize", params={}))
-    conversation.from_client(line(method="notifications/initialized"))
-    conversation.from_client(line(id=2, method="tools/list"))
-    assert list(conversation.lost("it ended")) == []
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="initialize", params={}))
+    conversation.read_client_line(line(method="notifications/initialized"))
+    conversation.read_client_line(line(id=2, method="tools/list"))
+    assert list(conversation.report_loss("it ended")) == []
     told = [message["method"] for message in read(conversation.replay())]
     assert told == ["initialize", "notifications/initialized", "tools/list"]
 
 
 @pytest.mark.parametrize("taken", ["gaia-bridge-front-0", "gaia-bridge-front"])
 def test_an_id_of_the_client_is_never_taken_for_one_of_ours(taken: str) -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation, taken)
     ours = ids(conversation.replay())
-    conversation.from_client(line(id=taken, method="tools/call", params={}))
-    assert conversation.from_bridge(line(id=taken, result={}))
-    assert [conversation.from_bridge(line(id=identifier, result={})) for identifier in ours] == [False]
+    conversation.read_client_line(line(id=taken, method="tools/call", params={}))
+    assert conversation.read_bridge_line(line(id=taken, result={}))
+    assert [conversation.read_bridge_line(line(id=identifier, result={})) for identifier in ours] == [False]
 
 
 def test_answers_to_our_own_requests_are_kept_from_the_client_also_if_they_are_errors() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation)
-    conversation.from_client(line(id=2, method="logging/setLevel", params={"level": "info"}))
-    assert conversation.from_bridge(line(id=2, result={}))
+    conversation.read_client_line(line(id=2, method="logging/setLevel", params={"level": "info"}))
+    assert conversation.read_bridge_line(line(id=2, result={}))
     first, second = ids(conversation.replay())
-    assert not conversation.from_bridge(line(id=first, result={"capabilities": {}}))
-    assert not conversation.from_bridge(line(error={"code": 1, "message": "no"}, id=second))
-    assert [message["method"] for message in read(conversation.resumed())] != []
+    assert not conversation.read_bridge_line(line(id=first, result={"capabilities": {}}))
+    assert not conversation.read_bridge_line(line(error={"code": 1, "message": "no"}, id=second))
+    assert [message["method"] for message in read(conversation.report_changes())] != []
 
 
 def test_a_promise_that_was_made_before_is_not_made_again() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     listening(conversation, toolsListChanged=True, resourceSubscriptions=["a:1"])
-    assert list(conversation.lost("it ended")) == []
+    assert list(conversation.report_loss("it ended")) == []
     assert ids(conversation.replay()) == ["news"]
-    assert read(conversation.resumed()) == [
+    assert read(conversation.report_changes()) == [
         {
             "jsonrpc": "2.0",
             "method": "notifications/tools/list_changed",
@@ -191,59 +191,59 @@ def test_a_promise_that_was_made_before_is_not_made_again() -> None:
             "params": {"uri": "a:1", "_meta": {SUBSCRIPTION: "news"}},
         },
     ]
-    assert not conversation.from_bridge(acknowledged("news", toolsListChanged=True))
+    assert not conversation.read_bridge_line(acknowledged("news", toolsListChanged=True))
 
 
 def test_a_promise_that_was_lost_on_its_way_is_made_by_the_next_bridge() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     params = {"notifications": {"toolsListChanged": True}}
-    conversation.from_client(line(id=1, method="subscriptions/listen", params=params))
-    assert list(conversation.lost("it ended")) == []
+    conversation.read_client_line(line(id=1, method="subscriptions/listen", params=params))
+    assert list(conversation.report_loss("it ended")) == []
     assert ids(conversation.replay()) == [1]
-    assert list(conversation.resumed()) == []
-    assert conversation.from_bridge(acknowledged(1, toolsListChanged=True))
+    assert list(conversation.report_changes()) == []
+    assert conversation.read_bridge_line(acknowledged(1, toolsListChanged=True))
 
 
 def test_news_are_announced_as_promised_which_may_be_less_than_was_wanted() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     params = {"notifications": {"toolsListChanged": True, "promptsListChanged": True}}
-    conversation.from_client(line(id=1, method="subscriptions/listen", params=params))
-    assert conversation.from_bridge(acknowledged(1, promptsListChanged=True))
-    assert notices(conversation.resumed()) == ["notifications/prompts/list_changed"]
+    conversation.read_client_line(line(id=1, method="subscriptions/listen", params=params))
+    assert conversation.read_bridge_line(acknowledged(1, promptsListChanged=True))
+    assert notices(conversation.report_changes()) == ["notifications/prompts/list_changed"]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "answered", "refused"])
 def test_news_that_are_over_are_not_asked_for_again_and_their_id_can_be_used_again(how: str) -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     listening(conversation, 5, toolsListChanged=True)
     list(conversation.replay())
     if how == "cancelled":
-        conversation.from_client(line(method="notifications/cancelled", params={"requestId": 5}))
+        conversation.read_client_line(line(method="notifications/cancelled", params={"requestId": 5}))
     else:
         end: JSON = {"result": {}} if how == "answered" else {"error": {"code": 1, "message": "no"}}
-        assert conversation.from_bridge(line(id=5, **end))
+        assert conversation.read_bridge_line(line(id=5, **end))
     assert list(conversation.replay()) == []
     listening(conversation, 5, promptsListChanged=True)
 
 
 def test_what_the_client_cancelled_is_neither_answered_nor_asked_again() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/call", params={}))
-    conversation.from_client(line(id=2, method="tools/list"))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/call", params={}))
+    conversation.read_client_line(line(id=2, method="tools/list"))
     for number in (1, 2, 3):
-        conversation.from_client(line(method="notifications/cancelled", params={"requestId": number}))
+        conversation.read_client_line(line(method="notifications/cancelled", params={"requestId": number}))
     assert not conversation.is_open
-    assert [*conversation.lost("it ended"), *conversation.replay()] == []
+    assert [*conversation.report_loss("it ended"), *conversation.replay()] == []
 
 
 def test_a_question_of_a_bridge_that_is_gone_is_taken_back_and_its_number_not_used_again() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/call", params={}))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/call", params={}))
     for number in (4, 5, 3):
-        assert conversation.from_bridge(line(id=number, method="elicitation/create", params={}))
-    conversation.from_client(line(id=5, result={"action": "accept"}))
-    assert conversation.from_bridge(line(method="notifications/cancelled", params={"requestId": 3}))
-    error, back = read(conversation.lost("it ended"))
+        assert conversation.read_bridge_line(line(id=number, method="elicitation/create", params={}))
+    conversation.read_client_line(line(id=5, result={"action": "accept"}))
+    assert conversation.read_bridge_line(line(method="notifications/cancelled", params={"requestId": 3}))
+    error, back = read(conversation.report_loss("it ended"))
     assert error["id"] == 1
     assert back["method"] == "notifications/cancelled"
     assert back["params"] == {"requestId": 4, "reason": "it ended"}
@@ -252,19 +252,19 @@ def test_a_question_of_a_bridge_that_is_gone_is_taken_back_and_its_number_not_us
 
 
 def test_each_request_of_a_batch_has_an_end_of_its_own() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     batch: list[Any] = [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}},
         {"jsonrpc": "2.0", "id": "\ud800", "method": "tools/list"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         17,
     ]
-    conversation.from_client(json.dumps(batch).encode() + b"\n")
-    assert ids(conversation.lost("it ended")) == [1]
+    conversation.read_client_line(json.dumps(batch).encode() + b"\n")
+    assert ids(conversation.report_loss("it ended")) == [1]
     [again] = read(conversation.replay())
     assert again == batch[1]
     answers = json.dumps([{"jsonrpc": "2.0", "id": "\ud800", "result": {}}]).encode() + b"\n"
-    assert conversation.from_bridge(answers)
+    assert conversation.read_bridge_line(answers)
     assert not conversation.is_open
 
 
@@ -288,51 +288,51 @@ def test_each_request_of_a_batch_has_an_end_of_its_own() -> None:
     ids=lambda text: repr(text[:30]),
 )
 def test_whatever_is_not_understood_is_passed_on_in_both_directions(strange: bytes) -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     greeted(conversation)
-    conversation.from_client(line(id=1, method="tools/call", params={}))
-    conversation.from_client(strange)
-    assert conversation.from_bridge(strange)
-    assert ids(conversation.lost("it ended")) == [1]
+    conversation.read_client_line(line(id=1, method="tools/call", params={}))
+    conversation.read_client_line(strange)
+    assert conversation.read_bridge_line(strange)
+    assert ids(conversation.report_loss("it ended")) == [1]
 
 
 def test_true_is_no_number() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/call", params={}))
-    conversation.from_client(line(id=True, method="tools/list"))
-    conversation.from_client(line(method="notifications/cancelled", params={"requestId": True}))
-    assert conversation.from_bridge(line(id=True, result={}))
-    assert ids(conversation.lost("it ended")) == [1]
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/call", params={}))
+    conversation.read_client_line(line(id=True, method="tools/list"))
+    conversation.read_client_line(line(method="notifications/cancelled", params={"requestId": True}))
+    assert conversation.read_bridge_line(line(id=True, result={}))
+    assert ids(conversation.report_loss("it ended")) == [1]
 
 
 def test_what_the_bridge_was_never_sent_is_asked_of_the_next_one_whatever_it_is() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     calls = [line(id=number, method="tools/call", params={"name": "pay"}) for number in (1, 2, 3)]
     for call in calls:
-        conversation.from_client(call)
-    conversation.unsent(calls[1][30:] + calls[2] + b"nonsense\n[1]\n")
-    assert ids(conversation.lost("it ended")) == [1, 2]
+        conversation.read_client_line(call)
+    conversation.mark_unsent(calls[1][30:] + calls[2] + b"nonsense\n[1]\n")
+    assert ids(conversation.report_loss("it ended")) == [1, 2]
     assert [again.strip() for again in conversation.replay()] == [calls[2].strip()]
-    assert conversation.from_bridge(line(id=3, result={}))
+    assert conversation.read_bridge_line(line(id=3, result={}))
     assert not conversation.is_open
 
 
 def test_it_is_not_quiet_while_the_client_looks_for_an_answer() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/call", params={}))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/call", params={}))
     result: JSON = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
-    assert conversation.from_bridge(line(id=1, result=result))
+    assert conversation.read_bridge_line(line(id=1, result=result))
     assert not conversation.is_open
     assert not conversation.is_quiet
-    conversation.from_client(line(id=2, method="tools/call", params={"requestState": "s"}))
+    conversation.read_client_line(line(id=2, method="tools/call", params={"requestState": "s"}))
     text = {"content": [{"type": "text", "text": '"resultType":"input_required"'}], "requestState": "t"}
-    assert conversation.from_bridge(line(id=2, result=text))
+    assert conversation.read_bridge_line(line(id=2, result=text))
     assert conversation.is_quiet
     for number in range(1_000):
-        conversation.from_client(line(id=number, method="tools/call", params={}))
-        assert conversation.from_bridge(line(id=number, result={**result, "requestState": str(number)}))
+        conversation.read_client_line(line(id=number, method="tools/call", params={}))
+        assert conversation.read_bridge_line(line(id=number, result={**result, "requestState": str(number)}))
     assert len(conversation._waited_for) == 100
-    assert list(conversation.lost("it ended")) == []
+    assert list(conversation.report_loss("it ended")) == []
     assert conversation.is_quiet
 
 
@@ -342,25 +342,25 @@ TASK: JSON = {"taskId": "t", "status": "working"}
 @pytest.mark.parametrize("created", [{"task": TASK}, {"resultType": "task", **TASK}], ids=["legacy", "modern"])
 @pytest.mark.parametrize("how", ["its result", "its end", "cancelled", "failed"])
 def test_it_is_not_quiet_while_a_task_is_worked_on(created: JSON, how: str) -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/call", params={"task": {}}))
-    assert conversation.from_bridge(line(id=1, result=created))
-    conversation.from_client(line(id=2, method="tasks/get", params={"taskId": "t"}))
-    assert conversation.from_bridge(line(id=2, result={**TASK, "status": "completed"}))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/call", params={"task": {}}))
+    assert conversation.read_bridge_line(line(id=1, result=created))
+    conversation.read_client_line(line(id=2, method="tasks/get", params={"taskId": "t"}))
+    assert conversation.read_bridge_line(line(id=2, result={**TASK, "status": "completed"}))
     assert not conversation.is_quiet
     method = {"its result": "tasks/result", "cancelled": "tasks/cancel"}.get(how, "tasks/get")
-    conversation.from_client(line(id=3, method=method, params={"taskId": "t"}))
+    conversation.read_client_line(line(id=3, method=method, params={"taskId": "t"}))
     end: JSON = {"status": "failed"} if how == "failed" else {"status": "completed", "result": {}}
-    assert conversation.from_bridge(line(id=3, result={**TASK, **end}))
+    assert conversation.read_bridge_line(line(id=3, result={**TASK, **end}))
     assert conversation.is_quiet
 
 
 def test_if_there_will_be_no_other_bridge_everything_that_is_open_is_an_error() -> None:
-    conversation = Conversation()
-    conversation.from_client(line(id=1, method="tools/list"))
+    conversation = ConversationState()
+    conversation.read_client_line(line(id=1, method="tools/list"))
     listening(conversation, "news", toolsListChanged=True)
-    assert ids(conversation.ended("none can be started")) == [1, "news"]
-    assert list(conversation.ended("none can be started")) == []
+    assert ids(conversation.report_end("none can be started")) == [1, "news"]
+    assert list(conversation.report_end("none can be started")) == []
 
 
 IDS = st.one_of(
@@ -381,7 +381,7 @@ class AnyConversation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conversation = Conversation()
+        self.conversation = ConversationState()
         self.waiting: dict[int | str, str] = {}
         self.at_bridge: list[JSON] = []
         """Requests that the bridge of the moment has heard, and not answered."""
@@ -397,7 +397,7 @@ class AnyConversation(RuleBasedStateMachine):
         params = {"uri": f"a:{identifier!r}", "level": "info", "notifications": {"toolsListChanged": True}}
         message = {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params}
         text = json.dumps([message] if batch else message).encode() + b"\n"
-        self.conversation.from_client(text)
+        self.conversation.read_client_line(text)
         self.heard([json.dumps(message).encode()])
         self.waiting[identifier] = method
 
@@ -407,12 +407,12 @@ class AnyConversation(RuleBasedStateMachine):
         request = self.at_bridge.pop(data.draw(st.integers(0, len(self.at_bridge) - 1)))
         identifier = request["id"]
         if request["method"] == LISTEN and ok and identifier in self.waiting:
-            self.conversation.from_bridge(acknowledged(identifier, toolsListChanged=True))
+            self.conversation.read_bridge_line(acknowledged(identifier, toolsListChanged=True))
             self.at_bridge.append(request)
             return
         end: JSON = {"result": {"capabilities": {}}} if ok else {"error": {"code": -1, "message": "no"}}
         text = line(id=identifier, **end) if ours else line(**end, id=identifier)
-        for_client = self.conversation.from_bridge(b"[" + text.strip() + b"]\n" if batch else text)
+        for_client = self.conversation.read_bridge_line(b"[" + text.strip() + b"]\n" if batch else text)
         assert for_client is (identifier in self.waiting)
         if for_client:
             self.greeted |= ok and self.waiting[identifier] == "initialize"
@@ -422,13 +422,13 @@ class AnyConversation(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancels(self, data: st.DataObject) -> None:
         identifier = data.draw(st.sampled_from(list(self.waiting)))
-        self.conversation.from_client(line(method="notifications/cancelled", params={"requestId": identifier}))
+        self.conversation.read_client_line(line(method="notifications/cancelled", params={"requestId": identifier}))
         del self.waiting[identifier]
         self.at_bridge = [request for request in self.at_bridge if request["id"] != identifier]
 
     @rule()
     def is_lost(self) -> None:
-        told = read(self.conversation.lost("it ended"))
+        told = read(self.conversation.report_loss("it ended"))
         failed = [message["id"] for message in told]
         assert sorted(map(repr, failed)) == sorted(repr(key) for key, name in self.waiting.items() if name in ONCE)
         for identifier in failed:
@@ -442,7 +442,7 @@ class AnyConversation(RuleBasedStateMachine):
         again = [message["id"] for message in self.at_bridge if message["id"] in self.waiting]
         assert sorted(map(repr, again)) == sorted(map(repr, self.waiting))
         assert not {message["method"] for message in self.at_bridge} & set(ONCE)
-        assert all("id" not in message for message in read(self.conversation.resumed()))
+        assert all("id" not in message for message in read(self.conversation.report_changes()))
 
     @invariant()
     def is_open_while_the_client_waits(self) -> None:
@@ -455,8 +455,8 @@ TestAnyConversation = AnyConversation.TestCase
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_it(data: bytes) -> None:
-    conversation = Conversation()
-    conversation.from_client(data)
-    conversation.from_bridge(data)
-    told = read([*conversation.lost("it ended"), *conversation.resumed()])
+    conversation = ConversationState()
+    conversation.read_client_line(data)
+    conversation.read_bridge_line(data)
+    told = read([*conversation.report_loss("it ended"), *conversation.report_changes()])
     assert all(message["jsonrpc"] == "2.0" for message in told)

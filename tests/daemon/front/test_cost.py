@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.constants import BRIDGE_PACKAGES
-from gaia_bridge_daemon.front.greeting import written
+from gaia_bridge_daemon.front.greeting import format_greeting
 from tests.cli.running import DEADLINE
 
 OURS = {
@@ -57,7 +57,7 @@ def loaded_by(folder: Path, *words: str) -> set[str]:
         def greet() -> None:
             with listener.accept()[0] as connection, suppress(ConnectionError):
                 connection.recv(65_536)
-                connection.sendall(written(pid=1))
+                connection.sendall(format_greeting(pid=1))
                 while line := connection.recv(65_536):
                     connection.sendall(line)
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from gaia_bridge.version import __version__
-from gaia_bridge_daemon.front.greeting import GREETING, GreetingError, is_newer, read_greeting, written
+from gaia_bridge_daemon.front.greeting import GREETING, GreetingError, format_greeting, is_newer, read_greeting
 
 
 def test_what_is_written_is_read() -> None:
-    line = written(do="serve", text='"\n\ud800')
+    line = format_greeting(do="serve", text='"\n\ud800')
     assert line.startswith(GREETING)
     assert line.count(b"\n") == 1
     assert read_greeting(line) == {"version": __version__, "do": "serve", "text": '"\n\ud800'}

@@ -207,14 +207,14 @@ def test_one_that_ends_while_it_starts_says_why(fakes: Fakes) -> None:
 
 
 def test_what_it_says_before_anybody_looks_is_told_as_well(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    spawned = launching._spawned  # pyright: ignore[reportPrivateUsage]
+    spawned = launching._spawn  # pyright: ignore[reportPrivateUsage]
 
     def ended(words: list[str], environ: dict[str, str], streams: list[tuple[int, int]]) -> int:
         pid = spawned(words, environ, streams)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         return pid
 
-    monkeypatch.setattr(launching, "_spawned", ended)
+    monkeypatch.setattr(launching, "_spawn", ended)
     fakes.how = "fail"
     with pytest.raises(BridgeDownError, match="the agent is broken"):
         fakes.connect()

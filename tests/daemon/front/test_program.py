@@ -14,7 +14,7 @@ import pytest
 from gaia_bridge_daemon.front import launching
 from gaia_bridge_daemon.front.launching import BridgeDownError
 from gaia_bridge_daemon.front.place import runtime_folder
-from gaia_bridge_daemon.front.program import FrontOptions, Reaching, options_of
+from gaia_bridge_daemon.front.program import BridgeConnector, FrontOptions, options_of
 
 
 def read(text: str) -> tuple[str, str | None, tuple[str, ...], float | None] | None:
@@ -94,27 +94,27 @@ def ends_at_once(*_: object) -> list[str]:
 def test_a_python_that_is_gone_meanwhile_is_told_to_the_client(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "command", no_such_program)
     with pytest.raises(BridgeDownError, match="cannot be started: /no/such/python: No such file or directory"):
-        Reaching(FrontOptions()).reach(0)
+        BridgeConnector(FrontOptions()).connect(0)
 
 
 def test_a_folder_that_is_nobodys_own_is_told_to_the_client(runtime: Path) -> None:
-    reach = Reaching(FrontOptions()).reach
+    connect = BridgeConnector(FrontOptions()).connect
     (runtime / "gaia-bridge").write_text("in the way", encoding="utf-8")
     with pytest.raises(BridgeDownError, match="cannot be made"):
-        reach(0)
+        connect(0)
     (runtime / "gaia-bridge").unlink()
     (runtime / "gaia-bridge").mkdir(mode=0o777)
     (runtime / "gaia-bridge").chmod(0o777)
     with pytest.raises(BridgeDownError, match="others may write to it"):
-        reach(0)
+        connect(0)
 
 
 def test_a_folder_that_was_removed_meanwhile_is_made_again(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "command", no_such_program)
-    reach = Reaching(FrontOptions()).reach
+    connect = BridgeConnector(FrontOptions()).connect
     for _ in range(2):
         with pytest.raises(BridgeDownError, match="/no/such/python"):
-            reach(0)
+            connect(0)
         log = runtime / "gaia-bridge" / "default.log"
         assert log.exists()
         for path in log.parent.iterdir():
@@ -138,9 +138,9 @@ def test_what_the_system_refuses_is_told_with_a_remedy(
     def refused(*_: object, **__: object) -> int:
         raise OSError(number, os.strerror(number), "/there/default.lock")
 
-    monkeypatch.setattr("gaia_bridge_daemon.front.launching._opened", refused)
+    monkeypatch.setattr("gaia_bridge_daemon.front.launching._open_lock", refused)
     with pytest.raises(BridgeDownError, match=f"/there/default.lock: {os.strerror(number)}; .*{told}"):
-        Reaching(FrontOptions()).reach(0)
+        BridgeConnector(FrontOptions()).connect(0)
 
 
 def test_a_folder_of_another_user_is_not_to_be_changed(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_a_folder_of_another_user_is_not_to_be_changed(runtime: Path, monkeypatc
 
     monkeypatch.setattr(os, "lstat", foreign)
     with pytest.raises(BridgeDownError, match="belongs to user 1234; .*XDG_RUNTIME_DIR") as told:
-        Reaching(FrontOptions()).reach(0)
+        BridgeConnector(FrontOptions()).connect(0)
     assert "chmod 700 it" not in str(told.value)
 
 
@@ -164,4 +164,4 @@ def test_a_bridge_that_ends_as_too_few_files_may_be_open_is_told_with_a_remedy(
     monkeypatch.setattr(launching, "command", ends_at_once)
     monkeypatch.setattr(os, "sysconf", {"SC_OPEN_MAX": 12}.__getitem__)
     with pytest.raises(BridgeDownError, match="only 12 open files are allowed, allow more: ulimit -n"):
-        Reaching(FrontOptions()).reach(0)
+        BridgeConnector(FrontOptions()).connect(0)

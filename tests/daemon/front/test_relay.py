@@ -20,9 +20,9 @@ import pytest
 
 from gaia_bridge_daemon.front import relay as module
 from gaia_bridge_daemon.front.conversation import LOST
-from gaia_bridge_daemon.front.greeting import MOVE, REST, read_greeting, written
+from gaia_bridge_daemon.front.greeting import MOVE, REST, format_greeting, read_greeting
 from gaia_bridge_daemon.front.launching import BridgeDownError
-from gaia_bridge_daemon.front.relay import Relay, by_poll, by_select, way_for
+from gaia_bridge_daemon.front.relay import FrontRelay, by_poll, by_select, way_for
 from tests.daemon.front.test_conversation import ALL_LISTS, line
 from tests.support.waiting import PATIENCE, eventually
 
@@ -84,7 +84,7 @@ class Window:
         self.refusal = ""
         self.error: BaseException | None = None
         self.news: list[Any] = []
-        self.relay = Relay(self._reach, self.news.append, self.reading, self.writing)
+        self.relay = FrontRelay(self._reach, self.news.append, self.reading, self.writing)
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._rest = b""
         self._open = {self.listening, self.speaking}
@@ -288,7 +288,7 @@ def test_what_looks_like_a_greeting_is_none_if_the_client_says_it(piped: Window)
 
 def test_a_greeting_that_is_not_understood_is_kept_from_the_client(piped: Window) -> None:
     bridge = piped.bridge()
-    bridge.says(b'{"gaia-bridge":{"do":"move"}}\n' + written(do="something new") + line(method="after"))
+    bridge.says(b'{"gaia-bridge":{"do":"move"}}\n' + format_greeting(do="something new") + line(method="after"))
     assert piped.hears() == line(method="after")
     assert [news["do"] for news in piped.news] == ["something new"]
     bridge.says(line(id=1, method="ping"))
@@ -454,13 +454,13 @@ def test_the_errors_are_told_before_another_bridge_is_looked_for(piped: Window) 
     piped.says(line(id=2, method="tools/call", params={}))
     first.hears()
     told = threading.Event()
-    reach = piped.relay._reach
+    reach = piped.relay._connect_bridge
 
     def held(asked: int) -> socket.socket:
         assert told.wait(PATIENCE)
         return reach(asked)
 
-    piped.relay._reach = held
+    piped.relay._connect_bridge = held
     first.ends()
     assert json.loads(piped.hears())["error"]["code"] == LOST
     told.set()
@@ -472,14 +472,14 @@ def test_without_another_bridge_all_is_answered_with_the_reason_until_one_can_be
 ) -> None:
     monkeypatch.setattr(module, "_RETRY_PAUSE", 2 * PATIENCE)
     tried: list[int] = []
-    reach = piped.relay._reach
+    reach = piped.relay._connect_bridge
 
     def counted(asked: int) -> socket.socket:
         tried.append(asked)
         return reach(asked)
 
     first = greeted(piped)
-    piped.relay._reach = counted
+    piped.relay._connect_bridge = counted
     piped.says(line(id=2, method="tools/list") + line(id="n", method="subscriptions/listen", params={}))
     first.hears_all(2)
     piped.refusal = "it is broken"
@@ -557,7 +557,7 @@ def test_a_client_that_is_gone_needs_no_other_bridge(piped: Window) -> None:
     piped.says(line(id=2, method="tools/call", params={}))
     first.hears()
     piped.hangs_up(piped.speaking)
-    eventually(lambda: piped.relay._input_ended)
+    eventually(lambda: piped.relay._has_input_ended)
     first.ends()
     assert json.loads(piped.hears())["error"]["code"] == LOST
     assert piped.ended() is None
@@ -613,7 +613,7 @@ def test_it_moves_when_nothing_is_open_and_the_client_hears_of_lists_alone(windo
     first = greeted(window)
     window.says(line(id=2, method="tools/call", params={}))
     first.hears()
-    first.says(written(do=MOVE))
+    first.says(format_greeting(do=MOVE))
     window.says(line(id=3, method="tools/call", params={}))
     assert first.hears_all(1)[0]["id"] == 3  # it may have to wait for the other, or the other for it
     first.says(line(id=7, method="elicitation/create", params={}))
@@ -639,7 +639,7 @@ def test_it_moves_when_nothing_is_open_and_the_client_hears_of_lists_alone(windo
 def test_moving_is_no_loss_however_often(piped: Window) -> None:
     bridge = greeted(piped)
     for _ in range(2 * module._RESTARTS):
-        bridge.says(written(do=MOVE))
+        bridge.says(format_greeting(do=MOVE))
         while not (heard := bridge.hears()).startswith(b'{"gaia-bridge"'):
             assert heard, "it left without a word"
         bridge.ends()
@@ -649,7 +649,7 @@ def test_moving_is_no_loss_however_often(piped: Window) -> None:
 
 def test_a_bridge_that_was_ended_by_hand_is_started_again_when_the_client_wants_something(piped: Window) -> None:
     first = greeted(piped)
-    first.says(written(do=REST))
+    first.says(format_greeting(do=REST))
     first.ends()
     eventually(lambda: piped.relay._bridge is None)
     assert piped.bridges.empty()
@@ -666,14 +666,14 @@ def test_a_bridge_that_was_ended_by_hand_while_a_list_is_asked_for_is_started_at
     first = greeted(piped)
     piped.says(line(id=2, method="tools/list"))
     first.hears()
-    first.says(written(do=REST))
+    first.says(format_greeting(do=REST))
     first.ends()
     assert piped.bridge().hears_all(3)[-1]["id"] == 2
 
 
 def test_while_a_bridge_rests_the_end_of_the_client_is_the_end(piped: Window) -> None:
     first = greeted(piped)
-    first.says(written(do=REST))
+    first.says(format_greeting(do=REST))
     first.ends()
     eventually(lambda: piped.relay._bridge is None)
     piped.hangs_up()

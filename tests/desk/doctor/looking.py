@@ -47,7 +47,7 @@ def bad(findings: Sequence[Finding]) -> set[str]:
 
 def repaired(finding: Finding) -> None:
     """Do what `--fix` does."""
-    assert finding.repair is not None and finding.kind.mended
+    assert finding.repair is not None and finding.kind.is_repairable
     finding.repair.apply()
 
 

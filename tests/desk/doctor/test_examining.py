@@ -79,7 +79,7 @@ def test_a_check_that_hangs_is_told_of_and_the_others_are_there() -> None:
         return []
 
     def works(at: Surroundings) -> list[Finding]:
-        return [FINE.found("fine")]
+        return [FINE.finding("fine")]
 
     subjects = [Subject("A", (), hang), Subject("B", (FINE,), works), Subject("C", (), hang_too)]
     threading.Timer(1, release.set).start()
@@ -91,7 +91,7 @@ def test_a_check_that_fails_is_told_of_and_the_others_are_there() -> None:
     def fail(at: Surroundings) -> list[Finding]:
         raise ZeroDivisionError("by zero")
 
-    found = examined(Subject("A", (), fail), Subject("B", (FINE,), lambda at: [FINE.found("fine")]))
+    found = examined(Subject("A", (), fail), Subject("B", (FINE,), lambda at: [FINE.finding("fine")]))
     assert [finding.kind.id for finding in found.findings] == ["doctor.failed", "x.fine"]
     assert "ZeroDivisionError: by zero" in found.findings[0].message
 
@@ -135,8 +135,8 @@ def test_repairs_are_made_only_where_they_are_wanted_and_failures_stop_no_other(
         raise PermissionError(1, "Operation not permitted")
 
     repairs = {"a": lambda: done.append("a"), "b": gone, "c": refused, "d": lambda: done.append("d")}
-    findings = [FINE.found(name, name, repair=Repair(name, apply)) for name, apply in repairs.items()]
-    mended, failed = repair_all([*findings, FINE.found("none")], lambda finding: finding.about != "a")
+    findings = [FINE.finding(name, name, repair=Repair(name, apply)) for name, apply in repairs.items()]
+    mended, failed = repair_all([*findings, FINE.finding("none")], lambda finding: finding.about != "a")
     assert done == ["d"] and [outcome.finding.about for outcome in mended] == ["d"]
     assert [outcome.problem for outcome in failed] == ["it is gone already", "Operation not permitted"]
 

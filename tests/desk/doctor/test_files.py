@@ -122,5 +122,5 @@ def test_what_a_link_leads_to_is_told_of_and_left_to_the_user(tmp_path: Path, na
     file.rename(other)
     file.symlink_to(other)
     other.write_text("{}", encoding="utf-8")
-    [finding] = (each for each in look(FILES) if each.kind.mended)
+    [finding] = (each for each in look(FILES) if each.kind.is_repairable)
     assert finding.repair is None

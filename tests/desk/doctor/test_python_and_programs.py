@@ -166,7 +166,7 @@ def test_what_a_terminal_had_is_not_hidden_from_an_editor(tmp_path: Path) -> Non
 
 def test_nothing_is_left_of_a_program_that_does_not_say_its_version(tmp_path: Path) -> None:
     path = program(tmp_path, "npx", f"sleep 60 & echo $! > {tmp_path}/pid; wait")
-    said = anyio.run(checks.what_it_says, [path, "--version"], 0.5, {"PATH": "/usr/bin:/bin"})
+    said = anyio.run(checks.ask_version, [path, "--version"], 0.5, {"PATH": "/usr/bin:/bin"})
     assert "did not answer" in said.problem
     child = int((tmp_path / "pid").read_text(encoding="utf-8"))
     eventually(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)

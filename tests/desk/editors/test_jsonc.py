@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge_desk.editors.jsonc import EditError, append, holds, put, read, strict, take
+from gaia_bridge_desk.editors.jsonc import EditError, append, has_value, put, read, strict, take
 
 SETTINGS = """\
 // Zed settings
@@ -172,11 +172,11 @@ def test_a_put_changes_one_value_and_a_take_brings_the_others_back(text: str, pa
         found = found[key]
     assert found == value
     assert read(put(changed, path, value)) == read(changed)
-    if not holds(before, path):
+    if not has_value(before, path):
         assert comments(changed) == comments(text)
-    if not holds(before, path[:1]) and before:
+    if not has_value(before, path[:1]) and before:
         assert take(changed, path[:1]) == text
-    elif holds(before, path[:-1]) and not holds(before, path) and owner(before, path):
+    elif has_value(before, path[:-1]) and not has_value(before, path) and owner(before, path):
         assert take(changed, path) == text
 
 

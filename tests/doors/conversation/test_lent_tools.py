@@ -25,7 +25,7 @@ from gaia_bridge.settings import ChatEndpointLimits, Settings
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
 from gaia_bridge_doors.conversation.tool_request import Borrowing, ChatClient, RequestedTools, ToolRequest
-from gaia_bridge_doors.openai_api.turn_endpoint import TurnLine
+from gaia_bridge_doors.openai_api.turn_endpoint import HttpTurnLog
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, saying
 from tests.support.fixed_sources import FixedSource
@@ -241,7 +241,7 @@ async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
         catalog = Catalog(ServerInfo("b", "1"), NamingPolicy.DEFAULT)
         catalog.add(Hanging("x", "work"))
         asked = RequestedTools(borrowings=(Borrowing("tools[0]", "*", None),))
-        line = TurnLine({"path": "/v1/chat/completions", "headers": []}, nowhere)
+        line = HttpTurnLog({"path": "/v1/chat/completions", "headers": []}, nowhere)
         request = partial(ToolRequest, ChatClient("c"))
         tools = await offered_tools(catalog, asked, object(), 1)
         lent.extend(Loan(Dispatcher(catalog, Settings(), "/"), tools, request, line).tools)

@@ -26,8 +26,8 @@ def test_json_and_yaml_say_the_same() -> None:
     as_json = document_from(b'\xef\xbb\xbf {"openapi": "3.0.3", "paths": {"/a": {}}}', LIMITS)
     as_yaml = document_from(b"openapi: 3.0.3\npaths:\n  /a: {}\n", LIMITS)
     assert as_json == as_yaml
-    assert as_json.early
-    assert not document_from(b"openapi: '3.1.0'\n", LIMITS).early
+    assert as_json.is_early
+    assert not document_from(b"openapi: '3.1.0'\n", LIMITS).is_early
 
 
 def test_yaml_has_the_values_of_json_and_no_others() -> None:

@@ -198,7 +198,7 @@ FIELDS = st.dictionaries(NAMES, TEXTS, min_size=1, max_size=5)
 
 @given(FIELDS)
 def test_a_form_is_what_it_was(fields: dict[str, str]) -> None:
-    body = Body("application/x-www-form-urlencoded", "form", required=True, merged=True)
+    body = Body("application/x-www-form-urlencoded", "form", required=True, is_merged=True)
     assert form_of(*encoded_body(body, fields)) == list(fields.items())
 
 
@@ -209,7 +209,7 @@ PLAIN_NAMES = st.text(st.characters(codec="utf-8", exclude_characters='\0"\r\n\\
 def test_a_multipart_form_is_what_it_was(fields: dict[str, str], content: bytes) -> None:
     from base64 import b64encode
 
-    body = Body("multipart/form-data", "multipart", required=True, merged=True, binary=frozenset({"~file"}))
+    body = Body("multipart/form-data", "multipart", required=True, is_merged=True, binary=frozenset({"~file"}))
     value = {**fields, "~file": b64encode(content).decode()}
     assert form_of(*encoded_body(body, value)) == [
         *((n, v) for n, v in fields.items() if n != "~file"),
@@ -219,7 +219,7 @@ def test_a_multipart_form_is_what_it_was(fields: dict[str, str], content: bytes)
 
 def test_forms_follow_their_encodings() -> None:
     encodings = {"deep": Encoding("deepObject"), "joined": Encoding("form", explode=False)}
-    body = Body("application/x-www-form-urlencoded", "form", required=True, merged=True, encodings=encodings)
+    body = Body("application/x-www-form-urlencoded", "form", required=True, is_merged=True, encodings=encodings)
     items = [{"price": "p", "tags": ["x", "y"]}, {"price": "q"}]
     assert form_of(*encoded_body(body, {"deep": items})) == [
         ("deep[0][price]", "p"),
@@ -239,7 +239,7 @@ def test_forms_follow_their_encodings() -> None:
 
 
 def test_files_are_base64_and_anything_else_is_refused() -> None:
-    raw = Body("image/png", "bytes", required=True, merged=False)
+    raw = Body("image/png", "bytes", required=True, is_merged=False)
     assert encoded_body(raw, "aGk=") == ("image/png", b"hi")
     with pytest.raises(ToolError, match="expected its bytes in Base64"):
         encoded_body(raw, "not base64!")

@@ -25,7 +25,7 @@ from msgspec import Struct
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.chaining import BridgeTransport, PublishedAgent
 from gaia_bridge.bridge.chaining.sdk_transport import SdkServerTransport
-from gaia_bridge.bridge.contents import SPECS, agent_of, spec_of
+from gaia_bridge.bridge.contents import agent_of, spec_of
 from gaia_bridge.bridge.discovery import load_agent
 from gaia_bridge.bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.bridge.embedding.delegate import Delegate, OnChange, OnElicitation, OnLog, OnSampling
@@ -102,7 +102,7 @@ def reached(target: Any, limits: UpstreamLimits, **reaching: Any) -> Reached:
         target = spec_of(cast("str | Sequence[str]", target), **reaching)
     elif given := [name for name, value in reaching.items() if value is not None]:
         raise TypeError(f"{' and '.join(given)}: only for a URL or a command, got {target!r}")
-    if isinstance(target, SPECS):
+    if isinstance(target, ServerSpec):
         bounds, errors = limits_for(limits, target), ErrorLines(None)
         return Reached(target.name, transport_for(target, bounds, errors.note), bounds, errors, target)
     if isinstance(target, BridgeTransport):

@@ -21,11 +21,19 @@ from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.completion_request import CompletionRequest, decoded_body
 from gaia_bridge_doors.openai_api.messages import call_of, content_at, since_last_answer, text_part
-from gaia_bridge_doors.openai_api.options import array_at, came, invalid, object_at, read_flag, read_options, string_at
+from gaia_bridge_doors.openai_api.options import (
+    array_at,
+    description_of,
+    invalid,
+    object_at,
+    read_flag,
+    read_options,
+    string_at,
+)
 from gaia_bridge_doors.openai_api.tools import function_name, read_tools
 
 
-class _Stored(Struct, frozen=True):
+class _StoredResponse(Struct, frozen=True):
     response: JSON
     history: list[JSON]
     size: int
@@ -45,7 +53,7 @@ class StoredResponses:
         self._limits = limits
         self._clock = clock
         self._bytes = 0
-        self._stored: OrderedDict[str, _Stored] = OrderedDict()
+        self._stored: OrderedDict[str, _StoredResponse] = OrderedDict()
 
     def add(self, response: JSON, history: list[JSON]) -> None:
         """Store a response.
@@ -55,7 +63,9 @@ class StoredResponses:
             history: The conversation up to and with it, without instructions, in the shape of chat completions.
         """
         size = len(to_json(response)) + len(to_json(history))
-        self._stored[response["id"]] = _Stored(response, history, size, self._clock() + self._limits.stored_seconds)
+        self._stored[response["id"]] = _StoredResponse(
+            response, history, size, self._clock() + self._limits.stored_seconds
+        )
         self._bytes += size
         while self._stored and self._is_too_much():
             self._forget(next(iter(self._stored)))
@@ -66,7 +76,7 @@ class StoredResponses:
         Raises:
             ChatError: There is no response of that id, or no longer.
         """
-        return self._found(
+        return self._entry(
             response_id, ChatError(404, _missing("Response", response_id), "response_not_found")
         ).response
 
@@ -77,7 +87,7 @@ class StoredResponses:
             ChatError: There is no response of that id, or no longer.
         """
         message, param = _missing("Previous response", response_id), "previous_response_id"
-        return self._found(response_id, ChatError(400, message, "previous_response_not_found", param)).history
+        return self._entry(response_id, ChatError(400, message, "previous_response_not_found", param)).history
 
     def remove(self, response_id: str) -> None:
         """Remove a response. Others that continue it are kept.
@@ -88,7 +98,7 @@ class StoredResponses:
         self.response(response_id)
         self._forget(response_id)
 
-    def _found(self, response_id: str, error: ChatError) -> _Stored:
+    def _entry(self, response_id: str, error: ChatError) -> _StoredResponse:
         stored = self._stored.get(response_id)
         if stored is None:
             raise error
@@ -271,10 +281,10 @@ def read_response_request(
     instructions = fields.get("instructions")
     if instructions is not None and not isinstance(instructions, str):
         raise invalid("instructions", instructions, "a text")
-    said = history if session_id is None else since_last_answer(new)
+    messages = history if session_id is None else since_last_answer(new)
     asked = CompletionRequest(
         model=model,
-        messages=[{"role": "system", "content": instructions}, *said] if instructions else said,
+        messages=[{"role": "system", "content": instructions}, *messages] if instructions else messages,
         session_id=session_id,
         tools=read_tools(fields.get("tools"), limits.tools, flat=True),
         options=_options(fields),
@@ -370,7 +380,7 @@ def _metadata(value: Any) -> JSON:
         raise ChatError(400, message, "object_too_large", "metadata")
     for name, text in metadata.items():
         if not isinstance(text, str) or len(text) > _MAX_METADATA_CHARS:
-            shown = came(text[:50]) + "..." if isinstance(text, str) else came(text)
+            shown = description_of(text[:50]) + "..." if isinstance(text, str) else description_of(text)
             expected = f"a text of at most {_MAX_METADATA_CHARS} characters"
             message = f"metadata.{name[:50]}: {shown} came; expected {expected}."
             raise ChatError(400, message, "invalid_value", "metadata")

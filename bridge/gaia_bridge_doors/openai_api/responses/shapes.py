@@ -35,7 +35,7 @@ class ResponseExchange:
         self._created = int(time.time())
         self._sequence = 0
         self._message_id: str | None = None
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     @property
     def asked(self) -> CompletionRequest:
@@ -47,7 +47,7 @@ class ResponseExchange:
         output = [*self._message(reply.text), *map(self._call_item, reply.tool_calls)]
         if not output:
             output = [_message_item(_new_id("msg"), "")]
-        return to_json(self._finished(reply, output))
+        return to_json(self._finish(reply, output))
 
     def first(self) -> list[Event]:
         """Return the events that begin a stream."""
@@ -57,8 +57,8 @@ class ResponseExchange:
     def piece(self, text: str) -> Iterator[Event]:
         """Yield the events for a piece of text; the first begins a message."""
         if self._message_id is None:
-            yield from self._opened()
-        self._said.append(text)
+            yield from self._open_message()
+        self._texts.append(text)
         yield self._of_text("response.output_text.delta", delta=text, logprobs=[])
 
     def last(self, reply: Reply, rest: str) -> Iterator[Event]:
@@ -66,21 +66,21 @@ class ResponseExchange:
         if rest:
             yield from self.piece(rest)
         elif self._message_id is None and not reply.tool_calls:
-            yield from self._opened()
+            yield from self._open_message()
         output: list[JSON] = []
         if self._message_id is not None:
-            output.append(_message_item(self._message_id, "".join(self._said)))
-            yield from self._closed(output[0])
+            output.append(_message_item(self._message_id, "".join(self._texts)))
+            yield from self._close_message(output[0])
         for call in reply.tool_calls:
             output.append(self._call_item(call))
-            yield from self._called(output[-1], len(output) - 1)
-        response = self._finished(reply, output)
+            yield from self._call_events(output[-1], len(output) - 1)
+        response = self._finish(reply, output)
         yield self._event(f"response.{response['status']}", response=response)
 
     def broken(self, error: ChatError) -> list[Event]:
         """Return the event that ends a failed stream."""
         problem = {"code": error.code or "server_error", "message": valid_text(error.message)}
-        response = self._response("failed") | {"error": problem, "output": self._message("".join(self._said))}
+        response = self._response("failed") | {"error": problem, "output": self._message("".join(self._texts))}
         return [self._event("response.failed", response=response)]
 
     def refused(self, error: ChatError) -> ChatError:
@@ -90,7 +90,7 @@ class ResponseExchange:
         message = f"input{rest}" if (rest := error.message.removeprefix("messages")) != error.message else error.message
         return ChatError(error.status, message, error.code, "input", error.headers)
 
-    def _finished(self, reply: Reply, output: list[JSON]) -> JSON:
+    def _finish(self, reply: Reply, output: list[JSON]) -> JSON:
         """Return the whole response, and store it if the client wants that."""
         reason = None if reply.tool_calls else _INCOMPLETE.get(reply.finish_reason)
         response = self._response("completed" if reason is None else "incomplete")
@@ -101,8 +101,8 @@ class ResponseExchange:
             "usage": _usage(reply.usage),
         }
         if self._request.store:
-            said = "".join(part["text"] for item in output for part in item.get("content", ()))
-            self._stored.add(response, [*self._request.history, _as_message(said, reply.tool_calls)])
+            text = "".join(part["text"] for item in output for part in item.get("content", ()))
+            self._stored.add(response, [*self._request.history, _as_message(text, reply.tool_calls)])
         return response
 
     def _response(self, status: str) -> JSON:
@@ -136,19 +136,19 @@ class ResponseExchange:
         }
         return item if namespace is None else {**item, "namespace": namespace}
 
-    def _opened(self) -> Iterator[Event]:
+    def _open_message(self) -> Iterator[Event]:
         self._message_id = _new_id("msg")
         begun: JSON = {**_message_item(self._message_id, ""), "status": "in_progress", "content": []}
         yield self._event("response.output_item.added", output_index=0, item=begun)
         yield self._of_text("response.content_part.added", part=_text_part(""))
 
-    def _closed(self, item: JSON) -> Iterator[Event]:
+    def _close_message(self, item: JSON) -> Iterator[Event]:
         [part] = item["content"]
         yield self._of_text("response.output_text.done", text=part["text"], logprobs=[])
         yield self._of_text("response.content_part.done", part=part)
         yield self._event("response.output_item.done", output_index=0, item=item)
 
-    def _called(self, item: JSON, index: int) -> Iterator[Event]:
+    def _call_events(self, item: JSON, index: int) -> Iterator[Event]:
         at = {"item_id": item["id"], "output_index": index}
         name = "response.function_call_arguments"
         begun = item | {"status": "in_progress", "arguments": ""}
@@ -190,8 +190,8 @@ def _as_message(text: str, calls: Sequence[ToolCall]) -> JSON:
     if not calls:
         return message
     functions = ((call.id, {"name": valid_text(call.name), "arguments": valid_text(call.arguments)}) for call in calls)
-    told = [{"id": valid_text(name), "type": "function", "function": function} for name, function in functions]
-    return {**message, "tool_calls": told}
+    tool_calls = [{"id": valid_text(name), "type": "function", "function": function} for name, function in functions]
+    return {**message, "tool_calls": tool_calls}
 
 
 def _usage(usage: Usage) -> JSON:

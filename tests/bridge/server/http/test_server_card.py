@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 BASE = "http://127.0.0.1:8765"
 MEDIA_TYPE = "application/mcp-server-card+json"
-EVERY = [*HANDSHAKE_REVISIONS, "2026-07-28"]
+EVERY = [*HANDSHAKE_REVISIONS, *PUBLISHED.names]
 
 JSON = dict[str, Any]
 

@@ -83,7 +83,7 @@ async def connected() -> AsyncGenerator[RawClient]:
 async def test_a_client_that_only_looked_may_still_shake_hands() -> None:
     async with connected() as client:
         for _ in range(3):
-            assert (await client.discover())["supportedVersions"] == [PUBLISHED.latest]
+            assert (await client.discover())["supportedVersions"] == [*PUBLISHED.names]
         assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
         await client.tell("notifications/initialized")
         assert (await client.ask("tools/call", name="work"))["structuredContent"] == {"worked": True}
@@ -96,7 +96,7 @@ async def test_a_client_that_looked_and_goes_on_without_a_handshake_is_served() 
         assert found["capabilities"]["tools"] == {"listChanged": True}
         assert found.keys() == {"supportedVersions", "capabilities", "resultType", "ttlMs", "cacheScope", "_meta"}
         assert (await client.ask("tools/call", name="work", _meta=ENVELOPE))["structuredContent"] == {"worked": True}
-        assert (await client.discover())["supportedVersions"] == [PUBLISHED.latest]
+        assert (await client.discover())["supportedVersions"] == [*PUBLISHED.names]
 
 
 async def test_once_the_era_is_decided_the_other_is_refused() -> None:
@@ -107,7 +107,7 @@ async def test_once_the_era_is_decided_the_other_is_refused() -> None:
     async with connected() as client:
         await client.ask("tools/list", _meta=ENVELOPE)
         refusal = (await client.ask("initialize", **HANDSHAKE))["error"]
-        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [PUBLISHED.latest])
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [*PUBLISHED.names])
 
 
 @pytest.mark.requirement("F-243")
@@ -116,7 +116,7 @@ async def test_what_is_refused_for_its_revision_decides_nothing(method: str) -> 
     unknown = {**ENVELOPE, PROTOCOL_VERSION_KEY: "2099-01-01"}
     async with connected() as client:
         refusal = (await client.ask(method, _meta=unknown))["error"]
-        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [PUBLISHED.latest])
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [*PUBLISHED.names])
         assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
     async with connected() as client:
         await client.ask(method, _meta=unknown)
