@@ -165,7 +165,7 @@ ROOMS = 12
 FILES = 25
 """Modules directly in one folder of `gaia_bridge`, at most."""
 
-BRIDGE_FILES = 450
+BRIDGE_FILES = 460
 """Of all packages in `bridge/`, at most."""
 
 CRUMB = 60

@@ -33,7 +33,6 @@ from gaia_bridge.protocol.messages import decoded
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.direct_calls import ADMITTED, DIRECT, TAKES_OVER
-from gaia_bridge.server.http.direct_client import HttpDirectClient
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
@@ -50,6 +49,7 @@ from gaia_bridge.server.http.request_heads import (
     fields_problem,
     head_problem,
 )
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)

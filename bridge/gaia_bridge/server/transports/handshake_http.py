@@ -25,8 +25,8 @@ from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
-from gaia_bridge.server.http.direct_client import HttpDirectClient
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits

@@ -20,8 +20,8 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.direct_calls import is_bare
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http.direct_client import HttpDirectClient
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
