@@ -213,13 +213,13 @@ def _asked(variable: Variable) -> JSON:
 
 
 def _program(contents: Contents) -> str:
-    placed = contents.agents if contents.package is not None else [_Placed(each) for each in contents.agents]
-    config = None if contents.config is None else _Placed(contents.config)
+    placed = contents.agents if contents.package is not None else [_BundledPath(each) for each in contents.agents]
+    config = None if contents.config is None else _BundledPath(contents.config)
     words = ", ".join(repr(word) for word in serve_arguments(placed, config))
     return _PROGRAM.format(folder=_BUNDLE_FOLDER, arguments=f"[{words}]")
 
 
-class _Placed(str):
+class _BundledPath(str):
     """A file of the bundle, written as the expression that evaluates to its path."""
 
     def __repr__(self) -> str:

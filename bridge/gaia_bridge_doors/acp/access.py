@@ -36,7 +36,7 @@ class _Puts(Protocol):
         ...
 
 
-class _Does(Protocol):
+class _TurnRunner(Protocol):
     def __call__(self, work: Callable[[RunningTool | None], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine on the event loop, until the turn is over."""
         ...
@@ -100,7 +100,7 @@ class Access:
         show: Shows a terminal at a call, given the ids of both.
     """
 
-    def __init__(self, workplace: Workplace, do: _Does, show: Callable[[str, str], Awaitable[None]]) -> None:
+    def __init__(self, workplace: Workplace, do: _TurnRunner, show: Callable[[str, str], Awaitable[None]]) -> None:
         self._at = workplace
         self._do = do
         self._show = show

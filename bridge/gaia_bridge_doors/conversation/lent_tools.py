@@ -32,7 +32,7 @@ _SHOWN: Final = 20
 """The most names that an error lists."""
 
 
-class _Offered(Struct, frozen=True):
+class _LendableTool(Struct, frozen=True):
     """A tool that can be lent."""
 
     source: Source
@@ -47,7 +47,7 @@ class _Offered(Struct, frozen=True):
         return name
 
 
-async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, limit: int) -> list[_Offered]:
+async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, limit: int) -> list[_LendableTool]:
     """Return the tools that a request wants to lend to an agent, each once.
 
     Args:
@@ -64,7 +64,7 @@ async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, 
     await catalog.refresh()
     others = [source for source in catalog.sources if getattr(source, "agent", None) is not agent]
     pool = list(_pool(catalog, others))
-    found: dict[str, _Offered] = {}
+    found: dict[str, _LendableTool] = {}
     for borrowing in asked.borrowings:
         found |= {tool.public_name: tool for tool in _chosen(borrowing, others, pool)}
     if len(found) > limit:
@@ -78,14 +78,14 @@ async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, 
     return list(found.values())
 
 
-def _pool(catalog: Catalog, sources: Sequence[Source]) -> Iterator[_Offered]:
+def _pool(catalog: Catalog, sources: Sequence[Source]) -> Iterator[_LendableTool]:
     for definition in filter(is_model_visible, catalog.definitions("tool", modern=True)):
         source, name = catalog.tool(definition["name"])
         if source in sources:
-            yield _Offered(source, name, definition)
+            yield _LendableTool(source, name, definition)
 
 
-def _chosen(borrowing: Borrowing, sources: Sequence[Source], pool: Sequence[_Offered]) -> Iterator[_Offered]:
+def _chosen(borrowing: Borrowing, sources: Sequence[Source], pool: Sequence[_LendableTool]) -> Iterator[_LendableTool]:
     """Yield the tools of one entry. The entry may use their public names, or those at their own server."""
     label = borrowing.label
     tools = [tool for tool in pool if label in (EVERYTHING, tool.source.name)]
@@ -134,7 +134,7 @@ class Loan:
     def __init__(
         self,
         endpoint: Dispatcher,
-        tools: Sequence[_Offered],
+        tools: Sequence[_LendableTool],
         request: Callable[[str, JSON], OwnRequest],
         line: TurnLog,
     ) -> None:
@@ -152,14 +152,14 @@ class Loan:
         for call in list(self._calls):
             call.cancel()
 
-    async def call(self, tool: _Offered, arguments: JSON) -> JSON:
+    async def call(self, tool: _LendableTool, arguments: JSON) -> JSON:
         """Call a tool, from any event loop. Raises only if it is cancelled."""
         if not self._over:
             with suppress(RuntimeError):  # the bridge itself ended
                 return await self._loop.wait(partial(self._perform, tool, arguments))
         return error_result(f"tool '{tool.public_name}' was lent for a turn that is over")
 
-    async def _perform(self, tool: _Offered, arguments: JSON) -> JSON:
+    async def _perform(self, tool: _LendableTool, arguments: JSON) -> JSON:
         if not is_object(arguments):
             return error_result(f"tool '{tool.public_name}' takes an object of arguments")
         request = self._request(tool.public_name, arguments)
@@ -184,7 +184,7 @@ class Loan:
 class _Caller:
     """The function that calls a lent tool."""
 
-    def __init__(self, loan: Loan, tool: _Offered) -> None:
+    def __init__(self, loan: Loan, tool: _LendableTool) -> None:
         self._loan = loan
         self._tool = tool
 

@@ -141,7 +141,7 @@ class _Target(Struct, frozen=True):
     """Whether others are built on it (`allOf`): then it is open, and stands for itself, not for its children too."""
 
 
-class _Translated(Struct, frozen=True):
+class _TranslatedSchema(Struct, frozen=True):
     """One schema, translated."""
 
     schema: JSON
@@ -163,7 +163,7 @@ class SchemaReader:
         self._inheritance = Inheritance(document)
         self._names: dict[_Target, str] = {}
         self._targets: dict[str, _Target] = {}
-        self._known: dict[_Target, _Translated] = {}
+        self._known: dict[_Target, _TranslatedSchema] = {}
         self._parts = 0
         self._found: set[_Target] = set()
         self._is_definition = False
@@ -220,13 +220,13 @@ class SchemaReader:
                 raise OperationError(f"its schemas have more than {MAX_PARTS:,} parts")
         return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
 
-    def _definition(self, target: _Target) -> _Translated:
+    def _definition(self, target: _Target) -> _TranslatedSchema:
         found = self._known.get(target)
         if found is None:
             found = self._known[target] = self._one(self._document.target(target.reference), target)
         return found
 
-    def _one(self, schema: object, target: _Target | None = None) -> _Translated:
+    def _one(self, schema: object, target: _Target | None = None) -> _TranslatedSchema:
         self._parts, self._found = 0, set()
         self._is_definition = target is not None
         is_base = target is not None and target.is_base
@@ -235,7 +235,7 @@ class SchemaReader:
             translated = self._translated(own, 0, is_base=True) if is_base else self._any_kind(target.reference, schema)
         else:
             translated = self._translated(schema, 0, is_base=is_base)
-        return _Translated(translated, self._parts, frozenset(self._found))
+        return _TranslatedSchema(translated, self._parts, frozenset(self._found))
 
     def _translated(self, schema: object, depth: int, *, is_base: bool = False) -> JSON:
         self._parts += 1

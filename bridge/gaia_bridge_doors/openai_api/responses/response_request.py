@@ -25,7 +25,7 @@ from gaia_bridge_doors.openai_api.options import array_at, came, invalid, object
 from gaia_bridge_doors.openai_api.tools import function_name, read_tools
 
 
-class _Stored(Struct, frozen=True):
+class _StoredResponse(Struct, frozen=True):
     response: JSON
     history: list[JSON]
     size: int
@@ -45,7 +45,7 @@ class StoredResponses:
         self._limits = limits
         self._clock = clock
         self._bytes = 0
-        self._stored: OrderedDict[str, _Stored] = OrderedDict()
+        self._stored: OrderedDict[str, _StoredResponse] = OrderedDict()
 
     def add(self, response: JSON, history: list[JSON]) -> None:
         """Store a response.
@@ -55,7 +55,9 @@ class StoredResponses:
             history: The conversation up to and with it, without instructions, in the shape of chat completions.
         """
         size = len(to_json(response)) + len(to_json(history))
-        self._stored[response["id"]] = _Stored(response, history, size, self._clock() + self._limits.stored_seconds)
+        self._stored[response["id"]] = _StoredResponse(
+            response, history, size, self._clock() + self._limits.stored_seconds
+        )
         self._bytes += size
         while self._stored and self._is_too_much():
             self._forget(next(iter(self._stored)))
@@ -88,7 +90,7 @@ class StoredResponses:
         self.response(response_id)
         self._forget(response_id)
 
-    def _found(self, response_id: str, error: ChatError) -> _Stored:
+    def _found(self, response_id: str, error: ChatError) -> _StoredResponse:
         stored = self._stored.get(response_id)
         if stored is None:
             raise error
