@@ -30,7 +30,7 @@ _RELEASE: Final = CLIENT_METHODS["terminal_release"]
 T = TypeVar("T")
 
 
-class _Puts(Protocol):
+class _EditorRequest(Protocol):
     async def __call__(self, method: str, params: JSON, patience: float | None = None) -> JSON:
         """Send the editor a request, and return its result, or raise `AnswerError`."""
         ...
@@ -49,7 +49,7 @@ class Workplace(Struct, frozen=True):
     folder: Path
     declared: Mapping[str, Any]
     """The editor's capabilities, in wire shape."""
-    put: _Puts
+    put: _EditorRequest
     start: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
     """Starts a coroutine that may outlive a turn, and ends with the editor."""
     limits: AcpLimits
