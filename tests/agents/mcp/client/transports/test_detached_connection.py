@@ -525,11 +525,9 @@ async def test_cancelling_everything_closes_the_link() -> None:
     await made.open()
     await made.initialize(HELLO)
     others = asyncio.all_tasks() - {asyncio.current_task()}
-    own = [task for task in others if task.get_name().endswith(" to old")]
-    assert len(own) == 2
-    for task in own:
-        task.cancel()
-    await asyncio.wait(own)
+    [own] = [task for task in others if task.get_name().endswith(" to old")]
+    own.cancel()
+    await asyncio.wait({own})
     assert server.open == 0
     await made.close()
 
