@@ -20,7 +20,7 @@ from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.protocol.names import SourceName, assign_names
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia.mcp.aio.servers import ServerTool
@@ -178,15 +178,7 @@ class ToolAgent(Agent):
         except MCPToolError as problem:
             logger.warning("MCP server '%s': %s; it is left out", tool.server.name, problem)
             return None
-        annotations = mcp_tool.definition.get("annotations")
-        return {
-            **mcp_tool.to_gaia_format(tool.server.name),
-            "name": key,
-            "inputSchema": mcp_tool.input_schema,
-            "annotations": annotations if is_object(annotations) else {},
-            "_meta": mcp_tool.definition.get("_meta"),
-            "function": _calling(weakref.ref(self.mcp_manager), name),
-        }
+        return {**mcp_tool.entry(tool.server.name, _calling(weakref.ref(self.mcp_manager), name)), "name": key}
 
 
 MCPAgent = ToolAgent

@@ -20,7 +20,7 @@ from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.json_schema.validation import OutputSchemas
 from gaia_bridge.protocol.names import source_prefix
-from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, PUBLISHED, UNDATED_REVISION, is_dated
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
@@ -37,7 +37,7 @@ _LIMITS: Final = UpstreamLimits()
 _Request = Callable[..., dict[str, Any]]
 """Makes a request, from its method and, if there are any, its parameters; returns its result."""
 
-_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+_REVISIONS: Final = (*HANDSHAKE_REVISIONS, *PUBLISHED.names)
 """Revisions that a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
 
 

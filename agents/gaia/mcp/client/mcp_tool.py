@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
+from gaia.agents.base.tools import ToolEntry
 from gaia_bridge.json_schema.parts import SchemaError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import NamingPolicy, SourceKind
@@ -66,6 +67,20 @@ class MCPTool:
         except SchemaError as error:
             raise MCPToolError(f"tool {name!r}: its inputSchema is no JSON Schema: {error}") from None
         return cls(name, description if isinstance(description, str) else "", schema, definition)
+
+    def entry(self, server_name: str, function: Callable[..., Any]) -> ToolEntry:
+        """Return the tool as a whole entry of a tool registry.
+
+        Args:
+            server_name: What the server is called here.
+            function: Calls the tool.
+        """
+        entry = {**self.to_gaia_format(server_name), "inputSchema": self.input_schema, "function": function}
+        if self.annotations:
+            entry["annotations"] = self.annotations
+        if "_meta" in self.definition:
+            entry["_meta"] = self.definition["_meta"]
+        return entry
 
     def to_gaia_format(self, server_name: str, raw_server_name: str | None = None) -> dict[str, Any]:
         """Describe the tool as an entry of a tool registry, without its `function`.
