@@ -88,6 +88,8 @@ class DetachedConnection:
         self._task: asyncio.Task[None] | None = None
         self._peer: JsonRpcPeer | None = None
         self._connection: Connection | None = None
+        self._reason: Exception = ConnectionLostError(_CLOSED)
+        """The reason of the end, if it was not ours."""
 
     @property
     def handshake(self) -> ServerHandshake | None:
@@ -268,6 +270,7 @@ class DetachedConnection:
             self.name, self._id, self._relays if self._id and self._asks else None, self._notified
         )
         self._task = loop.create_task(self._hold(), name=f"connection to {self.name}")
+        self._task.add_done_callback(self._resolve)
         return self._task
 
     async def _hold(self) -> None:
@@ -275,7 +278,6 @@ class DetachedConnection:
         # The timers of `open` and `_agreed` keep the deadlines; that of `connect` comes too late to matter.
         more = {name: getattr(self._limits, name) + 1 for name in ("connect_timeout", "download_timeout")}
         limits = replace(self._limits, **more)
-        reason: UpstreamError = ConnectionLostError(_CLOSED)
         connecting = partial(connect, self._transport, self._delegate, limits, era=self._era, numbers=self._ids)
         try:
             async with connecting(ready=self._linked) as connection:
@@ -283,15 +285,17 @@ class DetachedConnection:
                     self._connection = connection
                     self._agreement.set_result(connection)
                     await _first(self._released, connection.ended)
-        except UpstreamError as error:
-            reason = error
-        except Exception:
-            logger.exception("%s: the connection ended with an error", self.name)
-        finally:
-            for future in (self._opening, self._agreement):
-                if not future.done():
-                    future.set_exception(reason)
-                future.exception()  # retrieved: perhaps no caller waits for it
+        except Exception as error:
+            self._reason = error
+            if self._agreement.done() and not isinstance(error, UpstreamError):
+                logger.exception("%s: the connection ended with an error", self.name)
+
+    def _resolve(self, _: asyncio.Task[None]) -> None:
+        """Raise the reason of the end in callers that still wait; also if the task was cancelled before it began."""
+        for future in (self._opening, self._agreement):
+            if not future.done():
+                future.set_exception(self._reason)
+            future.exception()  # retrieved: perhaps no caller waits for it
 
     async def _linked(self, peer: JsonRpcPeer) -> None:
         """Wait, on a new link, until the handshake is to begin."""
