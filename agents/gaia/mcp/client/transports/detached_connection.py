@@ -256,7 +256,8 @@ class DetachedConnection:
             patience = self._limits.start_timeout
             timer = asyncio.get_running_loop().call_later(patience, self._give_up, patience)
             self._agreement.add_done_callback(lambda _: timer.cancel())
-        await asyncio.wait({self._agreement})
+        if not self._agreement.done():
+            await asyncio.wait({self._agreement})
         return self._agreement.result()
 
     def _begin(self) -> asyncio.Task[None]:
