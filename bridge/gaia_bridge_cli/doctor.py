@@ -77,7 +77,7 @@ def doctor(
         deadline.start()
     try:
         found = _examined(config, server, offline)
-        mended = _Mended([], [])
+        mended = _Repairs([], [])
         if fix:
             found, mended = _fixed(found, config, server, yes=yes, quiet=as_json)
         code = _exit_code(found)
@@ -93,7 +93,7 @@ def doctor(
             deadline.finish()
 
 
-class _Mended(NamedTuple):
+class _Repairs(NamedTuple):
     """The results of `--fix`."""
 
     done: list[Outcome]
@@ -127,7 +127,7 @@ def _exit_code(found: Examined) -> ExitCode:
 
 def _fixed(
     found: Examined, config: Path | None, server: str | None, *, yes: bool, quiet: bool
-) -> tuple[Examined, _Mended]:
+) -> tuple[Examined, _Repairs]:
     """Make the repairs, each after its question; then check again, since a repair may reveal further problems."""
     from gaia_bridge_desk.doctor.examining import examine_again
     from gaia_bridge_desk.doctor.repairing import repair_all
@@ -144,7 +144,7 @@ def _fixed(
             click.echo(f"{' ' * _WIDTH}mends it: {_text(finding.repair.text)}", err=True)
         return yes or click.confirm(f"{' ' * _WIDTH}Do it?", default=True, err=True)
 
-    mended = _Mended([], [])
+    mended = _Repairs([], [])
     for _ in range(_ROUNDS):
         done, failed = repair_all(found.findings, is_wanted)
         mended.done.extend(done)
@@ -160,7 +160,7 @@ def _fixed(
     return found, mended
 
 
-def _show(found: Examined, mended: _Mended) -> None:
+def _show(found: Examined, mended: _Repairs) -> None:
     """Show the findings, the worst in colour, with their remedies."""
     for line in _lines(found, mended):
         click.echo(line)
@@ -184,7 +184,7 @@ def _show_crossing(found: Examined) -> None:
         click.echo(legend)
 
 
-def _lines(found: Examined, mended: _Mended) -> Iterator[str]:
+def _lines(found: Examined, mended: _Repairs) -> Iterator[str]:
     yield f"{click.style('gaia-bridge doctor', bold=True)} {__version__}"
     for title, findings in found.subjects.items():
         if findings:

@@ -64,7 +64,7 @@ _SHIPPED = {
 """The hint for a user without servers, by the way to reach the bridge."""
 
 
-class _How(Struct, frozen=True):
+class _InstallOptions(Struct, frozen=True):
     """The way in which an editor is to reach the bridge.
 
     Args:
@@ -174,7 +174,9 @@ def install(
         raise click.UsageError(
             f"with --http, leave out {told} here; name it where you start the bridge: gaia-bridge serve {told}"
         )
-    how = _How(way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable)
+    how = _InstallOptions(
+        way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable
+    )
     if editor is None and not everywhere:
         return _list_editors()
     chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
@@ -266,7 +268,7 @@ def _list_editors() -> int:
     return ExitCode.OK
 
 
-def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, yes: bool) -> None:
+def _install(editor: Editor, how: _InstallOptions, scope: Scope | None, *, remove: bool, yes: bool) -> None:
     """Change the files of one editor, if the user agrees."""
     place = usual_place(editor, scope)
     if place is None:
@@ -280,7 +282,7 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
             click.echo(hint, err=True)
 
 
-def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
+def _change(editor: Editor, how: _InstallOptions, place: Place, *, remove: bool, yes: bool) -> bool:
     """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
@@ -339,7 +341,7 @@ def _agreed(change: Change) -> bool:
     return click.confirm(question, default=True, err=True)
 
 
-def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> None:
+def _by_hand(editor: Editor, how: _InstallOptions, scope: Scope | None, remove: bool) -> None:
     """Print instructions for the user, where we cannot change the files.
 
     Raises:
@@ -355,11 +357,11 @@ def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> No
     _print(editor, how, None)
 
 
-def _print(editor: Editor, how: _How, place: Place | None) -> None:
+def _print(editor: Editor, how: _InstallOptions, place: Place | None) -> None:
     click.echo(snippet(editor, _wanted(editor, how, place)), nl=False)
 
 
-def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
+def _print_links(editor: Editor, how: _InstallOptions, place: Place | None) -> None:
     """Print the links with which an editor installs the bridge itself.
 
     Raises:
@@ -379,7 +381,7 @@ def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
         click.echo(f"they lead to a program of this machine; {hint}", err=True)
 
 
-def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
+def _wanted(editor: Editor, how: _InstallOptions, place: Place | None) -> Wanted:
     """Return the entry for the editor's file.
 
     Raises:
@@ -412,7 +414,7 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
     return Wanted(how.name, entry, token_input(_TOKEN_INPUT) if asks else None)
 
 
-def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
+def _socket_entry(editor: Editor, how: _InstallOptions) -> dict[str, object]:
     if not editor.sockets:
         problem = "it does not reach sockets"
         raise ConfigError(f"{editor.title} --unix", problem, "leave out --unix: gaia-bridge connect reaches it instead")
@@ -436,7 +438,7 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
         return True
 
 
-def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
+def _hints(editor: Editor, how: _InstallOptions, place: Place) -> Iterator[str]:
     """Yield hints on the entry, and the next step."""
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"

@@ -15,7 +15,7 @@ deadline = Deadline(0.2)
 
 
 async def main() -> None:
-    watched = Shutdown(deadline, 0.1, has_children=lambda: True)
+    watched = Shutdown(deadline, 0.1, has_children=lambda: True, calls=list)
     async with anyio.create_task_group() as tasks:
         await tasks.start(watched.watch)
         print("held", flush=True)  # noqa: T201

@@ -36,7 +36,7 @@ _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with t
 """Features that a server may lack."""
 
 
-class _Chosen(Struct, frozen=True):
+class _ChosenModel(Struct, frozen=True):
     """The model that is used."""
 
     wire: Wire
@@ -150,12 +150,12 @@ class OpenAIModel:
             await chosen.wire.aclose()
 
     def _forget(self) -> None:
-        self._chosen: _Chosen | None = None
+        self._chosen: _ChosenModel | None = None
         self._lock = anyio.Lock()
 
     # One reply
 
-    async def _reply(self, chosen: _Chosen, body: JSON) -> AsyncGenerator[str | Thought | Reply]:
+    async def _reply(self, chosen: _ChosenModel, body: JSON) -> AsyncGenerator[str | Thought | Reply]:
         offered = [tool["function"]["name"] for tool in body.get("tools", ()) if is_object(tool.get("function"))]
         assembly = Assembly(offered, most_calls=self._limits.tool_calls)
         patience = Patience(chosen.report, self._limits)
@@ -199,7 +199,7 @@ class OpenAIModel:
             self._lacks.add(_STREAM_WITH_TOOLS if body.get("tools") else _STREAM)
         return len(self._lacks) > before
 
-    async def _failure(self, chosen: _Chosen, refusal: Refusal) -> ModelError:
+    async def _failure(self, chosen: _ChosenModel, refusal: Refusal) -> ModelError:
         error = chosen.report.failure(refusal)
         if not isinstance(error, ModelNotFoundError):
             return error
@@ -218,7 +218,7 @@ class OpenAIModel:
 
     # Which server, which model
 
-    async def _choose(self) -> _Chosen:
+    async def _choose(self) -> _ChosenModel:
         async with self._lock:
             if self._chosen is None:
                 await load_library()
@@ -236,7 +236,7 @@ class OpenAIModel:
                 except BaseException:
                     await close_all([wire])
                     raise
-                self._chosen = _Chosen(wire, model, Report(wire.place, model))
+                self._chosen = _ChosenModel(wire, model, Report(wire.place, model))
             return self._chosen
 
 

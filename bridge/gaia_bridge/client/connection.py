@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -45,6 +45,7 @@ async def connect(
     era: Era | None = None,
     only: Era | None = None,
     numbers: Iterator[int] | None = None,
+    ready: Callable[[JsonRpcPeer], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Connection]:
     """Open a connection and agree on a revision; the end of the block closes it.
 
@@ -55,6 +56,7 @@ async def connect(
         era: The era of the server's last connection: it is tried first, without a probe. `None` probes.
         only: The only era to try; `None` for both.
         numbers: The ids of requests, for a caller that also makes its own over the same link; from 1 on if `None`.
+        ready: Called with each new link; the handshake begins when it returns, in the time that was left before.
 
     Raises:
         EraRefusedError: The server does not speak `only`.
@@ -65,6 +67,10 @@ async def connect(
     with anyio.CancelScope(deadline=anyio.current_time() + limits.start_timeout) as patience:
         for attempt in attempts(era, only):
             async with open_peer(transport, delegate, limits, numbers) as peer:
+                if ready is not None:
+                    left, patience.deadline = patience.deadline - anyio.current_time(), math.inf
+                    await ready(peer)
+                    patience.deadline = anyio.current_time() + left
                 try:
                     handshake = await attempt.greet(peer, delegate, limits)
                 except MisconfiguredError as error:

@@ -145,7 +145,7 @@ class SchemaValidator:
 
     def _explained(self, value: Any) -> list[str]:
         """List the errors of an invalid value; of a large value, those of the first part that does not fit."""
-        narrowed = _Narrowed(self.schema, value)
+        narrowed = _Misfit(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
                 break
@@ -276,7 +276,7 @@ def reference_problem(schema: Any) -> str | None:
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
 
 
-class _Narrowed:
+class _Misfit:
     """A part of a value that does not fit, and the part of the schema that it does not fit."""
 
     def __init__(self, schema: Mapping[str, Any], value: Any) -> None:

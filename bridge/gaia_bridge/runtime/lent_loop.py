@@ -106,6 +106,16 @@ class Lease:
         """
         return await wait_across(self.start(function), self._thread.gone)
 
+    def finish(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
+        """Run a last coroutine on the loop without waiting, then release the lease; `None` if the loop has ended."""
+        try:
+            future = self.start(function)
+        except RuntimeError:
+            self.release()
+            return None
+        future.add_done_callback(lambda _: self.release())
+        return future
+
     def release(self) -> None:
         """Release the lease; the last one ends the thread and waits for its end. A second call does nothing."""
         give_back, self._give_back = self._give_back, None

@@ -20,39 +20,44 @@ from gaia_bridge.settings import BacklogLimits
 
 logger = logging.getLogger(__name__)
 
+Target = tuple[str, str]
+"""A method, and the name or URI that it is about."""
+
 
 class Turn:
-    """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
+    """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
 
-    Args:
-        expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
-            once; else `None`.
-    """
+    __slots__ = ("_backlog", "_expected", "_over", "_slow", "client", "size", "target")
 
-    __slots__ = ("_backlog", "_client", "_expected", "_over", "_slow", "_target", "size")
-
-    def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, expected: int | None) -> None:
+    def __init__(self, backlog: Backlog, client: Hashable, target: Target) -> None:
+        self.client = client
+        self.target = target
         self.size = 0
         """Bytes of its answer, while the answer waits to leave."""
         self._backlog = backlog
-        self._client = client
-        self._target = target
         self._over = False
-        self._expected = expected or 0
+        self._expected = 0
         self._slow: TimerHandle | None = None
-        if expected is not None:
-            limits = backlog.limits
-            seconds = limits.large_interval if expected else limits.interval
-            self._slow = get_running_loop().call_later(seconds, self._make_way)
+
+    def expect(self, size: int) -> None:
+        """Count the call for a while as one with a large answer, of which only so many are made at once.
+
+        Args:
+            size: Bytes that the answer is expected to have; 0 if that is unknown.
+        """
+        limits = self._backlog.limits
+        self._expected = size
+        seconds = limits.large_interval if size else limits.interval
+        self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
         """Count the answer, which now waits to leave, by its bytes."""
         if self._slow is not None:
             self._make_way()
-        self._backlog.note(self._target, size)
+        self._backlog.note(self.target, size)
         if not self._over:
             self.size = size
-            self._backlog.hold(self._client, size)
+            self._backlog.hold(self.client, size)
 
     def over(self) -> None:
         """End the call: the answer has left, or there will be none."""
@@ -61,14 +66,14 @@ class Turn:
             if self._slow is not None:
                 self._make_way()
             size, self.size = self.size, 0
-            self._backlog.let_go(self._client, size)
+            self._backlog.let_go(self, size)
 
     def _make_way(self) -> None:
         """Stop counting the call as one with a large answer: it takes long, or is done."""
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-            self._backlog.make_way(self._client, self._expected)
+            self._backlog.make_way(self.client, self._expected)
 
 
 class _Client:
@@ -77,8 +82,8 @@ class _Client:
     __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
-        self.turns = 0
-        """Calls that are not over."""
+        self.turns: dict[Turn, None] = {}
+        """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
         self.large = 0
         """Of these, the calls that were made just now and whose answers may be large."""
         self.expected = 0
@@ -105,10 +110,15 @@ class Backlog:
         self._most_held = 0
         """The most bytes that were held since memory was given back."""
         self._clients: dict[Hashable, _Client] = {}
-        self._sizes: dict[Hashable, int] = {}
+        self._sizes: dict[Target, int] = {}
         """Bytes of the last answer of each target."""
 
-    async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
+    @property
+    def targets(self) -> list[Target]:
+        """The targets of the calls that are not over."""
+        return [turn.target for state in self._clients.values() for turn in state.turns]
+
+    async def begin(self, client: Hashable, target: Target, cut: Callable[[], None] | None = None) -> Turn:
         """Wait until a call of a tool, prompt or resource may be made.
 
         Args:
@@ -122,19 +132,22 @@ class Backlog:
             state = self._clients[client] = _Client()
         size = self._sizes.get(target, 0)
         expected = None if 0 < size < self.limits.large else size
-        state.turns += 1
+        turn = Turn(self, client, target)
+        state.turns[turn] = None
         try:
             if self._may_begin(state, expected):
                 state.count(expected)
             else:
                 await self._wait(state, expected)
         except BaseException:
-            self.let_go(client, 0)
+            self.let_go(turn, 0)
             raise
         state.cut = cut
-        return Turn(self, client, target, expected)
+        if expected is not None:
+            turn.expect(expected)
+        return turn
 
-    def note(self, target: Hashable, size: int) -> None:
+    def note(self, target: Target, size: int) -> None:
         """Remember the size of an answer of a target."""
         if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
             del self._sizes[next(iter(self._sizes))]
@@ -148,16 +161,16 @@ class Backlog:
         if self.held > self.limits.total_bytes:
             self._cut_off()
 
-    def let_go(self, client: Hashable, size: int) -> None:
-        """Stop counting an answer of that size; its call is over."""
-        state = self._clients[client]
+    def let_go(self, turn: Turn, size: int) -> None:
+        """Stop counting a call, which is over, and its answer of that size."""
+        state = self._clients[turn.client]
         state.held -= size
         self.held -= size
-        state.turns -= 1
+        del state.turns[turn]
         if state.turns:
             self._wake(state)
         else:
-            del self._clients[client]
+            del self._clients[turn.client]
         if self._most_held > self.limits.client_bytes and self.held < self.limits.large:
             self._most_held = 0
             get_running_loop().run_in_executor(None, return_free_memory)
@@ -186,7 +199,7 @@ class Backlog:
             self._leave(state, turn, expected)
             raise ProtocolError(
                 INTERNAL_ERROR,
-                f"{state.held:,} bytes of answers wait for this client, and {state.turns:,} of its calls are not "
+                f"{state.held:,} bytes of answers wait for this client, and {len(state.turns):,} of its calls are not "
                 f"over; nothing changed in {self.limits.patience:g} s. Read the answers, and call again",
             )
 

@@ -10,7 +10,6 @@ server of the endpoint, or to the one that made the task. Clients are told which
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -133,20 +132,6 @@ class Dispatcher:
         self._stamp: JSON | None = None
         self._traced = is_traced()
         catalog.listen(self._on_change)
-
-    @staticmethod
-    def calls_in_flight() -> list[str]:
-        """Return the names of the tools, prompts and resources that clients of this event loop wait for.
-
-        They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
-        """
-        running = (task.get_coro() for task in asyncio.all_tasks())
-        calls: list[Call] = [
-            inspect.getcoroutinelocals(work)["call"]
-            for work in running
-            if inspect.iscoroutine(work) and work.cr_code is Dispatcher._run.__code__
-        ]
-        return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
     # The entrances for transports.
 

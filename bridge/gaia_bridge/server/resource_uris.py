@@ -36,7 +36,7 @@ _WEB: Final = frozenset({"http", "https"})
 """Schemes that clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
 
-class _Listed(Struct, frozen=True):
+class _ListedItem(Struct, frozen=True):
     """A resource, or a template, as it is listed."""
 
     source: Source
@@ -65,8 +65,8 @@ class ResourceUris:
             lambda source, uri: _ways(source, uri, len(self._sources)),
             unlisted,
         )
-        self._resources: dict[str, _Listed] = {}
-        self._templates: dict[str, _Listed] = {}
+        self._resources: dict[str, _ListedItem] = {}
+        self._templates: dict[str, _ListedItem] = {}
         self._schemes: Mapping[str, list[Source]] = {}
         """The sources that list URIs of each scheme; unlisted URIs of a scheme may be theirs, too."""
         self.rewritten: list[tuple[Source, str]] = list(self.skills.rewritten)
@@ -170,14 +170,14 @@ class ResourceUris:
             taken = self._is_of_another(source, uri) or self.skills.find(uri) is not None
             taken = taken or (len(self._sources) > 1 and not _is_url(uri))
             public = self._free(source, uri, self._resources, taken=taken)
-        self._resources[public] = _Listed(source, uri, in_both_eras(listed, lambda item: {**item, "uri": public}))
+        self._resources[public] = _ListedItem(source, uri, in_both_eras(listed, lambda item: {**item, "uri": public}))
 
     def _add_template(self, source: Source, listed: Listed) -> None:
         uri: str = either(listed)["uriTemplate"]
         if (public := self.skills.public(source, uri)) is None:
             public = self._free_template(source, uri)
         definitions = in_both_eras(listed, lambda item: {**item, "uriTemplate": public})
-        self._templates[public] = _Listed(source, uri, definitions, _parsed(public), public.partition("{")[0])
+        self._templates[public] = _ListedItem(source, uri, definitions, _parsed(public), public.partition("{")[0])
 
     def _free_template(self, source: Source, uri: str) -> str:
         pattern = _parsed(uri)
@@ -201,7 +201,7 @@ class ResourceUris:
             return True
         return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
-    def _free(self, source: Source, uri: str, others: Mapping[str, _Listed], *, taken: bool) -> str:
+    def _free(self, source: Source, uri: str, others: Mapping[str, _ListedItem], *, taken: bool) -> str:
         """Return a URI, rewritten if another source has it."""
         if uri not in others and not taken:
             return uri
@@ -244,7 +244,7 @@ class ResourceUris:
         return source, _UI + rest if uri.startswith(_UI) else rest
 
 
-def _of_era(items: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+def _of_era(items: Mapping[str, _ListedItem], *, modern: bool) -> list[JSON]:
     shown = (listed.definitions[0 if modern else 1] for listed in items.values())
     return [definition for definition in shown if definition is not None]
 

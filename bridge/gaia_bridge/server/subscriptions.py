@@ -276,7 +276,7 @@ def _notification(change: Change) -> tuple[str, JSON | None]:
     return f"notifications/{change.kind.value}/list_changed", None
 
 
-class _Wanted(Struct, eq=False):
+class _WatchedResource(Struct, eq=False):
     """The state of one resource whose updates clients want."""
 
     clients: int = 0
@@ -296,9 +296,9 @@ class ResourceInterest:
     def __init__(self, catalog: Catalog, announce: Callable[[Change], None]) -> None:
         self._catalog = catalog
         self._announce = announce
-        self._wanted: dict[str, _Wanted] = {}
+        self._wanted: dict[str, _WatchedResource] = {}
         self._tasks: TaskGroup | None = None
-        self._given_up: set[_Wanted] = set()
+        self._given_up: set[_WatchedResource] = set()
         self._no_more = anyio.Event()
         catalog.listen(self._on_change)
 
@@ -313,7 +313,7 @@ class ResourceInterest:
 
     def add(self, uri: str) -> None:
         """Count one more client that wants updates of `uri`; goes with `ask`, and with one `discard`."""
-        self._wanted.setdefault(uri, _Wanted()).clients += 1
+        self._wanted.setdefault(uri, _WatchedResource()).clients += 1
 
     def discard(self, uri: str) -> None:
         """Count one client fewer. Never blocks: the source is notified in the background."""
@@ -383,7 +383,7 @@ class ResourceInterest:
             return False
         return True
 
-    async def _give_up(self, wanted: _Wanted) -> None:
+    async def _give_up(self, wanted: _WatchedResource) -> None:
         try:
             async with wanted.asking:
                 if wanted.asked is not None:

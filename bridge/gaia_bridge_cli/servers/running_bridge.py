@@ -45,7 +45,7 @@ def bridge_status(url: str) -> JSON:
     Raises:
         ServerUnavailableError: No bridge answers there, or it refuses.
     """
-    asked = _Asked(url)
+    asked = _ListeningProgram(url)
     try:
         with asked.bounded():
             return asked.status()
@@ -66,7 +66,7 @@ def published_at(url: str, name: str) -> str | None:
     Raises:
         ServerUnavailableError: The bridge publishes it, and wants a token.
     """
-    asked = _Asked(url)
+    asked = _ListeningProgram(url)
     try:
         with asked.bounded():
             sources = asked.status().get("sources")
@@ -82,7 +82,7 @@ def published_at(url: str, name: str) -> str | None:
     return None
 
 
-class _Asked:
+class _ListeningProgram:
     """The program that listens at an address.
 
     Args:

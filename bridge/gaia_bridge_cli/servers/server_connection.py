@@ -167,7 +167,7 @@ def reach(
         published = None if agents is None else _published(spec.name, agents, bounds)
         transport = transport_for(spec, bounds, show, user) if published is None else published
         async with waiting.shown():
-            return await ask(_Announced(transport, begin), bounds, shown)
+            return await ask(_AnnouncingTransport(transport, begin), bounds, shown)
 
     def begin() -> None:
         starts.append(deque(maxlen=_HELD))
@@ -200,7 +200,7 @@ def reach(
         return found
 
 
-class _Announced:
+class _AnnouncingTransport:
     """A transport that reports the beginning of each connection.
 
     Args:

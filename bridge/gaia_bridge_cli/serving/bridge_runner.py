@@ -246,7 +246,12 @@ def _run(
     """Publish the content and serve it, on a loop of its own, until `serve` returns or a signal comes."""
 
     async def main() -> None:
-        shutdown = Shutdown(deadline, grace, has_children=lambda: options.inspector or _has_servers(bridge))
+        shutdown = Shutdown(
+            deadline,
+            grace,
+            has_children=lambda: options.inspector or _has_servers(bridge),
+            calls=bridge.calls_in_flight,
+        )
         with watching():
             await until_end(shutdown)
 

@@ -23,6 +23,7 @@ from gaia_bridge.protocol.vocabulary import (
     info_problem,
     missing_capability,
     question_problem,
+    read_server_info,
     result_problem,
     server_info,
 )
@@ -158,6 +159,8 @@ def test_an_introduction_carries_everything_that_was_said() -> None:
         "websiteUrl": "https://example.com",
         "icons": [{"src": "https://example.com/i.png"}],
     }
+    assert read_server_info(server_info(info), "other", "0", "I") == (info, None)
+    assert read_server_info({"name": "", "version": 3, "icons": "x"}, "n", "1") == (ServerInfo("n", "1"), None)
 
 
 def test_an_introduction_that_cannot_be_made_is_named() -> None:

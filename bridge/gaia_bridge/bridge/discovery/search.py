@@ -112,9 +112,9 @@ def find_agents(
     folder = root.absolute() if root else current_folder()
     shipped = WINDOW_AGENTS if in_windows else SHIPPED_AGENTS
     searches = [
-        _Shipped(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
+        _ShippedSearch(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
         for name in references
-    ] or [_Shipped(name, folder, place) for name, place in shipped.items()]
+    ] or [_ShippedSearch(name, folder, place) for name, place in shipped.items()]
     taken: set[str] = set()
     return [
         replace(result, agents=tuple(_with_unique_name(agent, taken) for agent in result.agents))
@@ -445,7 +445,7 @@ class _Search:
         return AgentLoadError(self.reference, one_line(problem), one_line(hint))
 
 
-class _Shipped(_Search):
+class _ShippedSearch(_Search):
     """The search for an agent that ships with the bridge, also where its entry point is not installed."""
 
     def __init__(self, reference: str, root: Path, place: str) -> None:

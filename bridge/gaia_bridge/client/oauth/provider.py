@@ -101,7 +101,7 @@ class _Attempt(Struct):
     step_ups: int = 0
 
 
-class _Made(Struct):
+class _Login(Struct):
     """A login that was made in this process, as long as no other has replaced it."""
 
     token: str
@@ -136,7 +136,7 @@ class ServerAuthorization(httpx2.Auth):
         self._login: StoredLogin | None = None
         self._failures = 0
         self._failure: AuthorizationError | None = None
-        self._made: _Made | None = None
+        self._made: _Login | None = None
 
     async def forget(self) -> None:
         """Delete the stored login and the client registration: the next login begins anew.
@@ -320,7 +320,7 @@ class ServerAuthorization(httpx2.Auth):
             raise AuthorizationError("the authorization server gave no token")
         if isinstance(client, OAuthClientProvider):
             requested = client.context.client_metadata.scope
-        self._made = _Made(tokens.access_token, requested)
+        self._made = _Login(tokens.access_token, requested)
 
     def _challenge(self, refusal: httpx2.Response) -> httpx2.Response:
         """Copy the refusal for the SDK: without a body, and with the user's scope where the server names none."""

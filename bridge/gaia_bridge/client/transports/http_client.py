@@ -75,7 +75,7 @@ class Authorization(Protocol):
 
 
 @runtime_checkable
-class _Knowing(Authorization, Protocol):
+class _HeaderSource(Authorization, Protocol):
     """An authorisation that may have the headers of a request in advance."""
 
     def known_headers(self) -> Mapping[str, str] | None:
@@ -226,7 +226,7 @@ class HttpClient:
         """The configured values that must not be shown."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
-        self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
+        self._known_headers = auth.known_headers if isinstance(auth, _HeaderSource) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
         self._proxy: str | Literal[False] | None = spec.proxy

@@ -98,7 +98,7 @@ class Guard:
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        accepted: _Accepted | None = facts[self] if self in facts else None
+        accepted: _AcceptedHead | None = facts[self] if self in facts else None
         # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
         if accepted is not None and accepted.token == self._token.text:
             if accepted.changes:
@@ -125,7 +125,7 @@ class Guard:
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            facts[self] = _Accepted(head, self._token.text, forwarded.changes)
+            facts[self] = _AcceptedHead(head, self._token.text, forwarded.changes)
             await self._forward(head, scope, receive, send)
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
@@ -290,7 +290,7 @@ class _Head(NamedTuple):
     """The headers of proxies, by their names."""
 
 
-class _Accepted(NamedTuple):
+class _AcceptedHead(NamedTuple):
     """A head that was accepted."""
 
     head: _Head

@@ -24,7 +24,7 @@ from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
-from gaia_bridge.protocol.vocabulary import definition_problem, info_problem
+from gaia_bridge.protocol.vocabulary import INFO_TEXTS, definition_problem, read_server_info
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.skill_part import SkillPart
@@ -260,26 +260,13 @@ class _Reader:
             if before is not None:
                 return before
             stated = None
-        info: JSON = stated if is_object(stated) else {}
-
-        def text(key: str) -> str | None:
-            value = info.get(key)
-            return str(value) if value not in (None, "") else None
-
-        icons = info.get("icons")
-        complete = ServerInfo(
-            name=text("name") or f"GAIA {type(self._agent).__name__}",
-            version=text("version") or _DEFAULT_VERSION,
-            title=text("title"),
-            description=text("description"),
-            instructions=text("instructions"),
-            website_url=text("websiteUrl"),
-            icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
-        )
-        if problem := info_problem(complete):
+        sent: JSON = stated if is_object(stated) else {}
+        texts = {key: str(sent[key]) for key in (*INFO_TEXTS, "instructions") if sent.get(key) not in (None, "")}
+        default = f"GAIA {type(self._agent).__name__}"
+        info, problem = read_server_info({**sent, **texts}, default, _DEFAULT_VERSION, texts.get("instructions"))
+        if problem:
             self._leave_out("server info", "icons and websiteUrl", problem)
-            return replace(complete, icons=(), website_url=None)
-        return complete
+        return info
 
     async def _listed(self, agent: Any, method: str) -> list[Any]:
         listed = await ask_agent(agent, self._runner, self._limits, method)

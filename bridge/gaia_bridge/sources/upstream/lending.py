@@ -63,7 +63,7 @@ class Lending:
         self, upstream: Lendable, transport: Watched, spec: ServerSpec, limits: UpstreamLimits, *, lends: bool
     ) -> None:
         self.spec = spec
-        self.source: Source = _Plain(upstream)
+        self.source: Source = _UnchangedServer(upstream)
         self._upstream = upstream
         self._transport = transport
         self._limits = limits
@@ -184,7 +184,7 @@ def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
     return covers(wanted, running) and covers(running, wanted)
 
 
-class _Plain(AsksServer):
+class _UnchangedServer(AsksServer):
     """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
 
     def __init__(self, upstream: Lendable) -> None:

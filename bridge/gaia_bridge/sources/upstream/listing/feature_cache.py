@@ -6,6 +6,7 @@ file or the folder counts as an empty cache. Its content is checked again as if 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -136,15 +137,45 @@ class FeatureCache:
             logger.debug("%s cannot be written: %s", path, error)
 
     def _make_room(self, folder: Path) -> None:
-        """Keep the files used last. Also removes temporary files of a process that was killed while it wrote."""
+        """Keep the files used last. Also removes temporary files and locks of a process that was killed."""
         entries: list[tuple[float, Path]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process may be faster
-                if not entry.name.endswith(LOCK_SUFFIX):
+                if entry.name.endswith(LOCK_SUFFIX):
+                    _remove_free_lock(Path(entry.path))
+                else:
                     entries.append((entry.stat().st_mtime, Path(entry.path)))
         for _, path in sorted(entries, reverse=True)[self._limits.cache_entries :]:
             _remove(path)
-            _remove(path.with_suffix(LOCK_SUFFIX))
+
+
+def lock_entry(path: Path) -> int | None:
+    """Open and lock a lock file; return its descriptor, or `None` if another process holds it or has just removed it.
+
+    Whoever holds the lock may remove the file: a process that has opened it before, and gets the lock afterwards, sees
+    here that the file is gone.
+
+    Raises:
+        OSError: The file cannot be opened, or the file system has no locks.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.stat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
+
+
+def _remove_free_lock(path: Path) -> None:
+    if (lock := lock_entry(path)) is not None:
+        _remove(path)
+        os.close(lock)
 
 
 def _remove(path: Path) -> None:

@@ -19,7 +19,13 @@ from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatu
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, skill_labels
-from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
+from gaia_bridge.protocol.vocabulary import (
+    capability_problem,
+    definition_problem,
+    info_problem,
+    read_server_info,
+    server_info,
+)
 from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -73,31 +79,16 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
     Args:
         name: The configured name, used if the server does not send its own.
     """
-    info_sent, declared = handshake.info, _declared(handshake)
-
-    def text(key: str) -> str | None:
-        value = info_sent.get(key)
-        return value if isinstance(value, str) else None
-
-    icons = info_sent.get("icons")
-    info = ServerInfo(
-        name=text("name") or name,
-        version=text("version") or "",
-        title=text("title"),
-        description=text("description"),
-        instructions=None if handshake.instructions is None else without_hidden(handshake.instructions),
-        website_url=text("websiteUrl"),
-        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
-    )
-    if info_problem(info) is not None:
-        info = replace(info, icons=(), website_url=None)
+    declared, instructions = _declared(handshake), handshake.instructions
+    visible = None if instructions is None else without_hidden(instructions)
+    info, _ = read_server_info(handshake.info, name, instructions=visible)
     return ServerFeatures(
         info=info,
         capabilities=frozenset(item for item in CAPABILITIES if item in declared),
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
         modern=handshake.modern,
-        implementation={**info_sent, **server_info(info)} if info_problem(info, info_sent) is None else None,
+        implementation=None if info_problem(info, handshake.info) else {**handshake.info, **server_info(info)},
     )
 
 

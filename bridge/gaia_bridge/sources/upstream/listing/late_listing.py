@@ -10,7 +10,6 @@ starting process holds a lock and hands it on, so that there is one such program
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sys
@@ -29,7 +28,7 @@ from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.listing.feature_cache import LOCK_SUFFIX, FeatureCache, Unseen
+from gaia_bridge.sources.upstream.listing.feature_cache import LOCK_SUFFIX, FeatureCache, Unseen, lock_entry
 from gaia_bridge.sources.upstream.source import Upstream
 
 logger = logging.getLogger(__name__)
@@ -46,6 +45,11 @@ class _Work(msgspec.Struct, frozen=True):
     """The process group of the server that is being ended: two that download at once may get in each other's way."""
     folder: str
 
+    @property
+    def lock(self) -> Path:
+        """The file whose lock this program holds, beside the entry of the server in the cache."""
+        return Path(self.folder) / f"{fingerprint(self.spec)}{LOCK_SUFFIX}"
+
 
 def list_later(unseen: Iterable[Unseen]) -> None:
     """Start a process for each server that lists it later. Never raises."""
@@ -59,11 +63,12 @@ def list_later(unseen: Iterable[Unseen]) -> None:
 
 def _start(work: _Work) -> None:
     description = msgspec.json.encode(work)
-    folder = Path(work.folder)
-    make_private_folder(folder)
-    lock = os.open(folder / f"{fingerprint(work.spec)}{LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT, 0o600)
+    make_private_folder(Path(work.folder))
+    lock = lock_entry(work.lock)
+    if lock is None:
+        logger.debug("%s is being listed by another process", work.spec.name)
+        return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         reading, writing = os.pipe()
         try:
             os.set_blocking(writing, False)
@@ -72,8 +77,6 @@ def _start(work: _Work) -> None:
         finally:
             os.close(reading)
             os.close(writing)
-    except BlockingIOError:
-        logger.debug("%s is being listed by another process", work.spec.name)
     finally:
         os.close(lock)
 
@@ -111,5 +114,13 @@ def _is_alive(group: int) -> bool:
     return False
 
 
+def _main() -> None:
+    work = msgspec.json.decode(sys.stdin.buffer.read(), type=_Work)
+    try:
+        anyio.run(_list, work)
+    finally:
+        work.lock.unlink(missing_ok=True)  # still held, until this process ends
+
+
 if __name__ == "__main__":
-    anyio.run(_list, msgspec.json.decode(sys.stdin.buffer.read(), type=_Work))
+    _main()
