@@ -47,9 +47,9 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
     try:
         result = reached.reach(ask)
     except UnknownNameError as error:
-        said = f"; it says: {one_line(error.said, 300)}" if error.said else ""
+        reason = f"; it says: {one_line(error.reason, 300)}" if error.reason else ""
         raise click.UsageError(
-            f"{reached.name} has no resource {uri!r} ({unknown_hint(error.known, uri)}){said}"
+            f"{reached.name} has no resource {uri!r} ({unknown_hint(error.names, uri)}){reason}"
         ) from None
     if as_json:
         print_json(result)
@@ -94,7 +94,7 @@ def prompt(
     try:
         result = reached.reach(ask)
     except UnknownNameError as error:
-        raise click.UsageError(f"{reached.name} has no prompt {name!r} ({unknown_hint(error.known, name)})") from None
+        raise click.UsageError(f"{reached.name} has no prompt {name!r} ({unknown_hint(error.names, name)})") from None
     except ArgumentsError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
@@ -175,11 +175,11 @@ def skills(target: str, as_json: bool, config: Path | None, **bridge: Any) -> in
         from gaia_bridge_cli.servers.server_probe import probe
 
     reached = target_of(target, config, **bridge)
-    found = reached.reach(partial(probe, options=reached.spec.options)).definitions.get("skill", [])
+    listed = reached.reach(partial(probe, options=reached.spec.options)).definitions.get("skill", [])
     if as_json:
-        print_json({"skills": found})
+        print_json({"skills": listed})
         return ExitCode.OK
-    for skill in found:
+    for skill in listed:
         if (problem := definition_problem("skill", skill)) is not None:
             click.echo(f"{one_line(str(skill.get('uri')))} is left out: {one_line(problem)}", err=True)
             continue
@@ -188,6 +188,6 @@ def skills(target: str, as_json: bool, config: Path | None, **bridge: Any) -> in
         files = "made anew with each read" if skill["resources"] == DYNAMIC else f"{number} file{'s'[: number != 1]}"
         click.echo(f"{click.style(one_line(frontmatter['name']), bold=True)}  {one_line(skill['uri'])} ({files})")
         click.echo(f"  {one_line(frontmatter['description'])}")
-    if not found:
+    if not listed:
         click.echo(f"{reached.name} has no skills", err=True)
     return ExitCode.OK

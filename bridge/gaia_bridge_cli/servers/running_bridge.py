@@ -51,8 +51,8 @@ def bridge_status(url: str) -> JSON:
             return asked.status()
     except (OSError, HTTPException, ValueError) as error:
         hint = "is `gaia-bridge serve` running? `gaia-bridge ps` shows the bridges of editors"
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        problem = f"no bridge answers there: {said}; {hint}"
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        problem = f"no bridge answers there: {reason}; {hint}"
         raise ServerUnavailableError(url, problem) from None
 
 
@@ -132,15 +132,15 @@ class _Asked:
         """
         token = _token(self._url)
         proven = self.needs_token = token is not None and self._proves(token)
-        status, found = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
+        status, answer = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
         if status == HTTPStatus.OK:
-            if not is_object(found):
+            if not is_object(answer):
                 raise ValueError("what answers says something else")
-            return found
+            return answer
         reason = f"it answered {status}"
         if status == HTTPStatus.UNAUTHORIZED and not proven:
             reason += "; it was not sent the token, because it does not prove that it is the bridge that knows it"
-        raise ServerUnavailableError(self._url, f"{reason}{_own_words(found)}")
+        raise ServerUnavailableError(self._url, f"{reason}{_own_words(answer)}")
 
     def _check_time(self) -> None:
         if self._late.is_set():
@@ -149,8 +149,8 @@ class _Asked:
     def _proves(self, token: str) -> bool:
         """Return whether it knows the token, which may only be sent on the connection on which that was proven."""
         challenge = secrets.token_hex(32)
-        _, found = self._get(f"/health?challenge={challenge}", {})
-        proof = found.get("proof") if is_object(found) else None
+        _, answer = self._get(f"/health?challenge={challenge}", {})
+        proof = answer.get("proof") if is_object(answer) else None
         expected = token_proof(token, challenge, self._authority)
         same = isinstance(proof, str) and hmac.compare_digest(proof.encode(), expected.encode())
         return same and self._connection.sock is not None
@@ -161,8 +161,8 @@ class _Asked:
             self._connection.connect()
             self._socket = self._connection.sock
             self._check_time()
-        said = {"Host": self._authority, "Accept": "application/json", **headers}
-        self._connection.request("GET", self._path + path, headers=said)
+        fields = {"Host": self._authority, "Accept": "application/json", **headers}
+        self._connection.request("GET", self._path + path, headers=fields)
         response = self._connection.getresponse()
         body = response.read(_LARGEST + 1)
         self._check_time()  # a body that was cut off looks like one that has ended

@@ -33,14 +33,14 @@ class UnknownNameError(Exception):
     """The server has no tool, prompt or resource of that name.
 
     Args:
-        known: The names that it has.
-        said: The server's error message, if it was asked.
+        names: The names that it has.
+        reason: The server's error message, if it was asked.
     """
 
-    def __init__(self, known: list[str], said: str = "") -> None:
+    def __init__(self, names: list[str], reason: str = "") -> None:
         super().__init__("unknown name")
-        self.known = known
-        self.said = said
+        self.names = names
+        self.reason = reason
 
 
 class AskedServer(Struct, frozen=True):
@@ -178,8 +178,8 @@ async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON
     async with server.connected() as connection:
         server.activity.connected("reading its prompts")
         declared = declares(connection.handshake.capabilities, "prompt")
-        found = await connection.list_all("prompt") if declared else []
-        prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
+        items = await connection.list_all("prompt") if declared else []
+        prompts: dict[str, JSON] = {item["name"]: item for item in items if _named(item)}
         if prompt not in prompts:
             raise UnknownNameError(sorted(prompts))
         given = await arguments(prompts[prompt])
@@ -206,11 +206,11 @@ async def read_resource(server: AskedServer, uri: str) -> JSON:
         try:
             return await connection.request("resources/read", {"uri": uri})
         except ProtocolError as error:
-            found = await connection.list_all("resource")
-            known = [item["uri"] for item in found if is_object(item) and isinstance(item.get("uri"), str)]
-            if uri in known:
+            items = await connection.list_all("resource")
+            uris = [item["uri"] for item in items if is_object(item) and isinstance(item.get("uri"), str)]
+            if uri in uris:
                 raise
-            raise UnknownNameError(known, f"{error.message} ({error.code})") from None
+            raise UnknownNameError(uris, f"{error.message} ({error.code})") from None
 
 
 def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:
@@ -230,14 +230,14 @@ def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -
 
 async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
     try:
-        found = await connection.list_all(kind)
+        items = await connection.list_all(kind)
     except ProtocolError as error:
         if kind != "resource template":  # many servers with resources have no templates
             problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
     except UpstreamError as error:
         problems.append(f"its {kind}s cannot be listed: it {error}")
     else:
-        definitions[kind] = [item for item in found if is_object(item)]
+        definitions[kind] = [item for item in items if is_object(item)]
 
 
 async def _ping(connection: Connection, problems: list[str]) -> float | None:
