@@ -241,7 +241,7 @@ def _called(typed: TypedFunction, given: Mapping[str, Any], properties: Mapping[
     except ValidationError as error:
         from gaia_bridge.sources.functions.pydantic_schemas import problems_of
 
-        problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments)}"
+        problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments, typed.parameters)}"
         raise ProtocolError(INVALID_PARAMS, problem) from None
     return typed.invoke(converted)
 

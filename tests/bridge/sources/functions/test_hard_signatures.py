@@ -265,6 +265,17 @@ def test_what_is_missing_is_named() -> None:
         published(ask).get_mcp_prompt("ask", {"where": "{}"})
 
 
+def test_a_misspelled_argument_comes_with_the_name_that_was_probably_meant() -> None:
+    @prompt
+    def ask(where: str, when: str = "now") -> str:
+        return where
+
+    with pytest.raises(ToolError, match=r"'where' is required\n- at /wher: .* argument; did you mean 'where'\?$"):
+        typed(ask).call({"wher": "here"})
+    with pytest.raises(ProtocolError, match=r"did you mean 'when'\?$"):
+        published(ask).get_mcp_prompt("ask", {"where": "here", "wen": "today"})
+
+
 def nothing() -> Iterator[str]:
     yield from ()
 
