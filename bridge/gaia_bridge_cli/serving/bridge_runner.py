@@ -31,7 +31,7 @@ from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
-from gaia_bridge.errors import AgentLoadError, ConfigError
+from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.runtime.exceptions import only_error_in
@@ -174,7 +174,10 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
     AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
     with ExitStack() as opened:
-        sockets = bind(options.host, options.port)
+        try:
+            sockets = bind(options.host, options.port)
+        except ListenError as error:
+            raise _explained(error, options) from None
         for sock in sockets:
             opened.callback(sock.close)
         port: int = sockets[0].getsockname()[1]
@@ -197,6 +200,20 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 beside.cancel_scope.cancel()
 
         _run(options, content, deadline, limits.shutdown_grace, serve)
+
+
+def _explained(error: ListenError, options: ServeOptions) -> ListenError:
+    """Return the error of an address that is taken; if another bridge has it, with the command that shows that one."""
+    from gaia_bridge.server.http.listener import PORT_IN_USE
+    from gaia_bridge_cli.options import bridge_url
+    from gaia_bridge_cli.servers.running_bridge import is_bridge_at
+
+    url = bridge_url(None if options.host in ("0.0.0.0", "::") else options.host, options.port, None)
+    if error.problem != PORT_IN_USE or not is_bridge_at(url):
+        return error
+    status = "gaia-bridge status" if url == bridge_url(None, None, None) else f"gaia-bridge status --url {url}"
+    hint = f"see what it serves: {status}; end it, or choose another --port"
+    return ListenError(error.address, "another gaia-bridge listens there", hint)
 
 
 def _banner_facts(options: ServeOptions, content: _Content, bridge: Bridge) -> BannerFacts:

@@ -562,7 +562,7 @@ def status_of(run: Run, answer: bytes) -> tuple[int, str, str]:
 def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> None:
     code, _, err = status_of(run, answer)
     assert code == 69
-    assert "no bridge answers there" in err
+    assert "no gaia-bridge answers there" in err
 
 
 def test_the_clients_that_search_because_they_take_fewer_tools_are_told(run: Run) -> None:
