@@ -437,7 +437,7 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
 
 
 def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
-    """Yield hints on the entry, and the next step."""
+    """Yield hints on the entry, the next step, and a note for later."""
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
@@ -456,15 +456,15 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         )
     if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
+    if "/archive-v0/" in (program := own_program()[0]):
+        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
+    yield f"next: {editor.then}"
     if editor.has_agents:
         file = file_of(place).name
         yield (
             f"{editor.title} gives the servers in {file} to its chat and to agents (Copilot, Claude, Codex). Both "
             "also read .mcp.json (gaia-bridge install mcp-json): have the bridge in one of the two files"
         )
-    if "/archive-v0/" in (program := own_program()[0]):
-        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
-    yield f"next: {editor.then}"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -267,7 +268,8 @@ def _login_needed(spec: ServerSpec, as_json: bool) -> LoginNeededError | None:
         from gaia_bridge_cli.servers.trying import introduced
 
     try:
-        probed = reach(spec, probe)
+        with _no_folder_left(spec):
+            probed = reach(spec, probe)
     except LoginNeededError as error:
         return error
     except ServerUnavailableError as error:
@@ -276,6 +278,23 @@ def _login_needed(spec: ServerSpec, as_json: bool) -> LoginNeededError | None:
         raise ServerUnavailableError(spec.name, f"{error.problem}; {advice}{hint}") from None
     click.echo(introduced(probed), err=as_json)
     return None
+
+
+@contextmanager
+def _no_folder_left(spec: ServerSpec) -> Generator[None]:
+    """Remove the new folder that a server was tried in, if the server fails and has written nothing there."""
+    from gaia_bridge.config.launching.workplaces import own_folder
+
+    folder = Path(own_folder(spec.name))
+    is_new = getattr(spec, "cwd", None) == str(folder) and not folder.exists()
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
 
 
 def _advice(spec: ServerSpec, problem: str) -> str:

@@ -16,7 +16,7 @@ from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import can_ask
-from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_hint
+from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_name
 from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=TargetCommand, short_help="Read a resource of a server or agent.")
 @target_options
-@click.argument("uri")
+@click.argument("uri", required=False, metavar="URI")
 @json_option
-def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+def read(target: str, uri: str | None, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Read a resource of a server or agent, by its URI.
 
     TARGET is what `tools` takes; a command goes last: read URI -- COMMAND. Text is printed as it is on anything but a
@@ -48,9 +48,7 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
         result = reached.reach(ask)
     except UnknownNameError as error:
         reason = f"; it says: {one_line(error.reason, 300)}" if error.reason else ""
-        raise click.UsageError(
-            f"{reached.name} has no resource {uri!r} ({unknown_hint(error.names, uri)}){reason}"
-        ) from None
+        raise unknown_name(reached.name, "resource", uri, error.names, reason) from None
     if as_json:
         print_json(result)
     else:
@@ -61,11 +59,11 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
 
 @click.command(cls=TargetCommand, context_settings={"ignore_unknown_options": True})
 @target_options
-@click.argument("name")
+@click.argument("name", required=False, metavar="NAME")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
 def prompt(
-    target: str, name: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
+    target: str, name: str | None, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
 ) -> int:
     """Get a prompt of a server or agent.
 
@@ -94,7 +92,7 @@ def prompt(
     try:
         result = reached.reach(ask)
     except UnknownNameError as error:
-        raise click.UsageError(f"{reached.name} has no prompt {name!r} ({unknown_hint(error.names, name)})") from None
+        raise unknown_name(reached.name, "prompt", name, error.names) from None
     except ArgumentsError as error:
         raise click.UsageError(str(error)) from None
     if as_json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,7 +19,7 @@ from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json
-from gaia_bridge_cli.servers.targets import Target, TargetCommand, command_of, target_of, target_options
+from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, target_options
 
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
@@ -93,14 +92,9 @@ def call(
         from gaia_bridge_cli.servers.arguments import ArgumentsError
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.common import unknown_hint
+        from gaia_bridge_cli.servers.common import unknown_name
         from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
-
-    if tool is None:
-        words = command_of()
-        listed = shlex.join(["--", *words] if words else [target])
-        raise click.UsageError(f"which tool? `gaia-bridge tools {listed}` lists them")
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         delegate = CallerDelegate(name, activity, asks=asks)
@@ -116,7 +110,7 @@ def call(
         if answer.failed:  # the text of a failure is masked for people; a result is left as it is
             answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
     except UnknownNameError as error:
-        raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.names, tool)})") from None
+        raise unknown_name(name, "tool", tool, error.names) from None
     except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
     except ServerUnavailableError as error:
@@ -126,7 +120,7 @@ def call(
     if as_json:
         print_json(answer.result)
     else:
-        _print_answer(tool, answer)
+        _print_answer(str(tool), answer)
     if answer.failed and not asks and _is_about_asking(json.dumps(answer.result)):
         click.echo(f"note: {_NOBODY_TO_ASK}", err=True)
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
