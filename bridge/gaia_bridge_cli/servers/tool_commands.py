@@ -194,7 +194,8 @@ def _probed(reached: Target, show_all: bool = False) -> Probe:
 
 def _is_about_asking(reason: str) -> bool:
     """Return whether a call failed because the user could not be asked: servers have texts of their own for that."""
-    return any(word in reason.lower() for word in ("elicit", "sampling"))
+    # A failed input() is answered in no terminal: the tool itself has to be changed.
+    return "input()" not in reason and any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

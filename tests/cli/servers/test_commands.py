@@ -235,6 +235,17 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     assert "did you mean 'weather'?" in err
 
 
+def test_a_tool_that_calls_input_is_led_to_questions_and_not_to_a_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    file = tmp_path / "typed_name.py"
+    file.write_text("from gaia_bridge import tool\n\n@tool\ndef name() -> str:\n    return input()\n", "utf-8")
+    code, _, err = run("call", str(file), "name")
+    assert (code, "ask the user by get_request_context().elicit(" in err) == (1, True)
+    assert "run the command in a terminal" not in err
+
+
 @pytest.mark.requirement("F-362")
 @pytest.mark.parametrize("command", ["tools", "test-client", "call", "login"])
 @pytest.mark.parametrize("named", [False, True])
