@@ -359,5 +359,9 @@ class UnboundCompletion(Struct, frozen=True):
 
 def _keep(existing: dict[str, _T], name: str, item: _T, kind: str) -> None:
     if name in existing:
-        raise TypeError(f"{kind} {name!r} is defined twice: by {existing[name].place} and by {item.place}")
+        first, second = existing[name].place, item.place
+        places = f"by {first} and by {second}"
+        if first == second:
+            places = f"by two decorators of {first}, or by one under two names"
+        raise TypeError(f"{kind} {name!r} is defined twice: {places}")
     existing[name] = item
