@@ -167,14 +167,14 @@ class SchemaValidator:
         """
         place, came = json_pointer(error.schema_path[:-1]), error.instance
         schema = at_pointer(part, place) or at_pointer(self.schema, place)  # behind a reference, from the whole schema
-        if not is_object(schema) or not is_object(came) or not is_object(known := schema.get("properties")):
+        if not is_object(schema) or not is_object(came) or not is_object(properties := schema.get("properties")):
             return ""
         if missing := getattr(error.kind, "property", None):
             if schema.get("additionalProperties") is False:  # another error is about the unknown names
                 return ""
-            return did_you_mean_each((name for name in came if name not in known), [str(missing)])
+            return did_you_mean_each((name for name in came if name not in properties), [str(missing)])
         unknown: list[str] = getattr(error.kind, "unexpected", [])
-        return did_you_mean_each(unknown, (name for name in known if name not in came))
+        return did_you_mean_each(unknown, (name for name in properties if name not in came))
 
     @cached_property
     def _parts(self) -> jsonschema_rs.ValidatorMap:

@@ -18,7 +18,7 @@ _WHY = 1_000
 @json_option
 def status(host: str | None, port: int | None, url: str | None, as_json: bool) -> int:
     """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
-    from gaia_bridge_cli.servers.running_bridge import (
+    from gaia_bridge_cli.running_bridge import (
         bridge_status,  # slow to load: every start of the program would pay
     )
 

@@ -181,7 +181,7 @@ def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
 def _published(base: str, name: str, kind: str = "") -> Target | None:
     with imported_for_good():
         from gaia_bridge.model import HttpServerSpec, ServerOptions
-        from gaia_bridge_cli.servers.running_bridge import published_at
+        from gaia_bridge_cli.running_bridge import published_at
 
     url = published_at(base, name)
     if url is None or not url.startswith(f"{base}/{kind}"):

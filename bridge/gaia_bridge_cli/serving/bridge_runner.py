@@ -206,7 +206,7 @@ def _explained(error: ListenError, options: ServeOptions) -> ListenError:
     """Return the error of an address that is taken; if another bridge has it, with the command that shows that one."""
     from gaia_bridge.server.http.listener import PORT_IN_USE
     from gaia_bridge_cli.options import bridge_url
-    from gaia_bridge_cli.servers.running_bridge import is_bridge_at
+    from gaia_bridge_cli.running_bridge import is_bridge_at
 
     url = bridge_url(None if options.host in ("0.0.0.0", "::") else options.host, options.port, None)
     if error.problem != PORT_IN_USE or not is_bridge_at(url):

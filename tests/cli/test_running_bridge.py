@@ -17,10 +17,9 @@ import pytest
 from gaia_bridge.bridge.report import INFO
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.server.http.token import token_proof
-from gaia_bridge_cli import main
+from gaia_bridge_cli import main, running_bridge
 from gaia_bridge_cli.exit_codes import ExitCode
-from gaia_bridge_cli.servers import running_bridge
-from gaia_bridge_cli.servers.running_bridge import bridge_status
+from gaia_bridge_cli.running_bridge import bridge_status
 from tests.cli.running import run, running
 
 TOKEN = "a" * 40
