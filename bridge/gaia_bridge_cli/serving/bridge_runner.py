@@ -208,8 +208,10 @@ def _explained(error: ListenError, options: ServeOptions) -> ListenError:
     from gaia_bridge_cli.options import bridge_url
     from gaia_bridge_cli.running_bridge import is_bridge_at
 
+    if error.problem != PORT_IN_USE:
+        return error
     url = bridge_url(None if options.host in ("0.0.0.0", "::") else options.host, options.port, None)
-    if error.problem != PORT_IN_USE or not is_bridge_at(url):
+    if not is_bridge_at(url):
         return error
     status = "gaia-bridge status" if url == bridge_url(None, None, None) else f"gaia-bridge status --url {url}"
     hint = f"see what it serves: {status}; end it, or choose another --port"
