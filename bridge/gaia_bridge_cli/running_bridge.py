@@ -20,7 +20,6 @@ from threading import Event, Timer
 from typing import Final
 from urllib.parse import urlsplit
 
-from gaia_bridge.bridge.report import INFO
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.server.http.token import MAX_LENGTH, token_proof
@@ -62,6 +61,8 @@ def bridge_status(url: str) -> JSON:
 
 def is_bridge_at(url: str) -> bool:
     """Return whether a bridge listens at an address, as far as it shows that soon and without a token."""
+    from gaia_bridge.bridge.report import INFO  # slow to load, and known to commands that serve
+
     bridge = _Asked(url, _PATIENCE_FOR_HINT)
     try:
         with bridge.bounded():
