@@ -100,8 +100,8 @@ def sources_of_editor(editor: Editor) -> list[Source]:
 
 def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
     """Return the servers of files as their editors use them: one that any of the files switches off is disabled."""
-    found = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
-    names = [server.name for _, server in found]
+    servers = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
+    names = [server.name for _, server in servers]
     project = str(current_folder())
     together = {each.label: _documents(each, sources) for each in sources}
     exclusions = {
@@ -109,7 +109,7 @@ def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
         for label, documents in together.items()
     }
     listed: list[tuple[Source, Found]] = []
-    for each, server in found:
+    for each, server in servers:
         server = without_excluded(_prepared(each, server), exclusions[each.label], in_project=not each.is_own)
         if not each.is_own and each.around.project and any(other.is_own for other in sources):
             server = with_approval_noted(server, together[each.label], project)
@@ -138,13 +138,13 @@ def _of_place(editor: Editor, place: Place, path: Path) -> Source:
 
 
 def _of_file(path: Path) -> Source:
-    known = place_of(path)
-    if known is not None and known[2]:
-        return _of_place(known[0], known[1], Path(os.path.abspath(path)))
+    place = place_of(path)
+    if place is not None and place[2]:
+        return _of_place(place[0], place[1], Path(os.path.abspath(path)))
     folder = path.absolute().parent
     if folder.name in _WORKSPACE_FOLDERS:
         folder = folder.parent
-    shape = None if known is None else known[0].shape_in(known[1])
+    shape = None if place is None else place[0].shape_in(place[1])
     around = Surroundings(str(home_folder()), str(folder), shape)
     return Source(str(path), _document(str(path), _text(path), toml=path.suffix == ".toml"), around, folder, path=path)
 
@@ -184,8 +184,8 @@ def _prepared(source: Source, server: Found) -> Found:
     """Return a server with the variables that it takes from a file, or from the environment by name."""
     if server.problem is not None or server.is_ours:
         return server
-    found = with_variable_file(server, source.folder, own=source.is_own)
-    return replace(found, entry=with_container_variables(found.entry)[0])
+    complete = with_variable_file(server, source.folder, own=source.is_own)
+    return replace(complete, entry=with_container_variables(complete.entry)[0])
 
 
 Taken = list[tuple[Source, Found]]
@@ -236,13 +236,13 @@ def import_servers(
         return _show_all()
     sources = sources_of(source)
     _refuse_strange(named, sources)
-    found = servers_listed(sources)
-    unknown = set(only) - {server.name for _, server in found}
+    listed = servers_listed(sources)
+    unknown = set(only) - {server.name for _, server in listed}
     if unknown:
-        raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(found)}")
-    if not found:
+        raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(listed)}")
+    if not listed:
         raise ConfigError(source, "lists no servers", 'expected {"mcpServers": {NAME: {"command": ...}}}, or alike')
-    wanted = [(each, server) for each, server in found if not only or server.name in only]
+    wanted = [(each, server) for each, server in listed if not only or server.name in only]
     taken = _without_left_out(wanted, config, force)
     if taken:
         print_rows(("NAME", "SERVER", "FILE", "STATE"), [_row(each, server) for each, server in taken])
@@ -376,16 +376,16 @@ def _show_all() -> int:
     return ExitCode.OK
 
 
-def _names(found: Taken) -> str:
-    return ", ".join(one_line(server.name, 60) for _, server in found) or "none"
+def _names(servers: Taken) -> str:
+    return ", ".join(one_line(server.name, 60) for _, server in servers) or "none"
 
 
-def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
+def _without_left_out(servers: Taken, config: Path | None, force: bool) -> Taken:
     """Return the servers that can be taken over; for each other one, the reason is printed."""
     taken: Taken = []
     names = set(ServersConfig(config).entries) if not force else set[str]()
     labels: dict[str, str] = {}
-    for each, server in found:
+    for each, server in servers:
         name = server_name(server.name)
         reason = server.problem
         if server.is_ours:

@@ -107,8 +107,8 @@ def known_editor(name: str) -> Editor:
     """
     import difflib
 
-    if (found := editor_called(name)) is not None:
-        return found
+    if (editor := editor_called(name)) is not None:
+        return editor
     names = [editor.name for editor in EDITORS]
     close = difflib.get_close_matches(name.lower(), names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
@@ -170,16 +170,16 @@ def install(
     wanted_scope = None if scope is None else Scope(scope)
     if way == "http" and (agents or config or not servers):
         options = [*(["--config", config] if config else []), *([] if servers else ["--no-servers"]), *agents]
-        told = shlex.join(options)
+        words = shlex.join(options)
         raise click.UsageError(
-            f"with --http, leave out {told} here; name it where you start the bridge: gaia-bridge serve {told}"
+            f"with --http, leave out {words} here; name it where you start the bridge: gaia-bridge serve {words}"
         )
     how = _InstallOptions(
         way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable
     )
     if editor is None and not everywhere:
         return _list_editors()
-    chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
+    chosen = [known_editor(editor)] if editor is not None else _editors_here(wanted_scope)
     if only_print or link:
         for each in chosen:
             (_print_links if link else _print)(each, how, usual_place(each, wanted_scope))
@@ -247,11 +247,11 @@ def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> Br
     return BridgeScope.of(config, agents, folder, servers)
 
 
-def _found(scope: Scope | None) -> list[Editor]:
-    found = [editor for editor in EDITORS if is_here(editor) and usual_place(editor, scope) is not None]
-    if not found:
+def _editors_here(scope: Scope | None) -> list[Editor]:
+    editors = [editor for editor in EDITORS if is_here(editor) and usual_place(editor, scope) is not None]
+    if not editors:
         raise ConfigError("--all", "no editor was found", "name one: gaia-bridge install EDITOR")
-    return found
+    return editors
 
 
 def _list_editors() -> int:
@@ -439,7 +439,7 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
 
 
 def _hints(editor: Editor, how: _InstallOptions, place: Place) -> Iterator[str]:
-    """Yield hints on the entry, and the next step."""
+    """Yield hints on the entry, the next step, and a note for later."""
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
@@ -458,15 +458,15 @@ def _hints(editor: Editor, how: _InstallOptions, place: Place) -> Iterator[str]:
         )
     if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
+    if "/archive-v0/" in (program := own_program()[0]):
+        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
+    yield f"next: {editor.then}"
     if editor.has_agents:
         file = file_of(place).name
         yield (
             f"{editor.title} gives the servers in {file} to its chat and to agents (Copilot, Claude, Codex). Both "
             "also read .mcp.json (gaia-bridge install mcp-json): have the bridge in one of the two files"
         )
-    if "/archive-v0/" in (program := own_program()[0]):
-        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
-    yield f"next: {editor.then}"
 
 
 def _diff(change: Change, own: set[str]) -> Iterator[str]:

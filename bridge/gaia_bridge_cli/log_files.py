@@ -74,7 +74,7 @@ class _JsonFormatter(LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
         call = call_of(record)
-        said = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -84,7 +84,7 @@ class _JsonFormatter(LineFormatter):
             **({"stack": record.stack_info} if record.stack_info else {}),
         }
         return json.dumps(
-            {key: self.redacted(of) if isinstance(of, str) else of for key, of in said.items()}, default=str
+            {key: self.redacted(of) if isinstance(of, str) else of for key, of in fields.items()}, default=str
         )
 
 
@@ -137,8 +137,8 @@ class _BoundedHandler(QueueHandler):
             lost, self._lost = self._lost, 0
         if not lost:
             return None
-        said = "%d records were left out here: they came faster than they could be written"
-        return logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, (lost,), None)
+        message = "%d records were left out here: they came faster than they could be written"
+        return logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (lost,), None)
 
 
 class _Listener(QueueListener):

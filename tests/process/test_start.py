@@ -202,7 +202,7 @@ def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:
     code = "import sys; from gaia_bridge_cli import main; main(['status', '--port', '1']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     imported = set(result.stdout.split())
-    assert "gaia_bridge_cli.servers.running_bridge" in imported
+    assert "gaia_bridge_cli.running_bridge" in imported
     assert imported & SLOW_FOR_COMMANDS == set()
 
 

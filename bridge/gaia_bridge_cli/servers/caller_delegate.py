@@ -89,15 +89,15 @@ def _result(text: str, model: str) -> JSON:
 
 def _messages(params: JSON) -> list[tuple[str, str, bool]]:
     """Return the role and text of each message, and whether it is text alone; the system prompt is first."""
-    found = [("system", system, True)] if isinstance(system := params.get("systemPrompt"), str) else []
+    texts = [("system", system, True)] if isinstance(system := params.get("systemPrompt"), str) else []
     messages = params.get("messages")
     for message in filter(is_object, messages if is_array(messages) else ()):
         content = message.get("content")
         blocks = content if is_array(content) else [content]
         text = "\n".join(render_block(block, ContentStyle(terminal=False)) for block in blocks)
         is_plain = all(is_object(block) and block.get("type") == "text" for block in blocks)
-        found.append((str(message.get("role", "user")), text, is_plain))
-    return found
+        texts.append((str(message.get("role", "user")), text, is_plain))
+    return texts
 
 
 def _cut(text: str) -> str:
@@ -195,9 +195,9 @@ class CallerDelegate(ClientDelegate):
                 key, part if is_object(part) else {}, required=key in (required if is_array(required) else ())
             )
             say(*field.lines)
-            found = await self._field(field)
-            if found:
-                content[key] = found[0]
+            values = await self._field(field)
+            if values:
+                content[key] = values[0]
         return {"action": "accept", "content": content}
 
     async def _field(self, field: Field) -> list[Any]:

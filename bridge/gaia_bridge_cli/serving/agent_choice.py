@@ -154,13 +154,13 @@ class AgentChoice(Struct, frozen=True):
         if not self.wanted or (self.beyond and self.configured and not self.named):
             return []
         with keep_log(), told_of_slow_imports():
-            found = find_agents(self.named, in_windows=self.in_windows)
-        for entry in found:
+            references = find_agents(self.named, in_windows=self.in_windows)
+        for entry in references:
             if not entry.agents and (self.named or not others):
                 raise entry.failures[0]
             for failure in entry.failures:
                 logger.warning("left out: %s", failure)
-        agents = [agent for entry in found for agent in entry.agents]
+        agents = [agent for entry in references for agent in entry.agents]
         if not self.beyond or self.named:
             return agents
         for agent in filter(_writes, agents):

@@ -89,7 +89,7 @@ class Access(Struct, frozen=True):
         return host if has_port else f"{host}:{self.port}"
 
 
-class Told(Struct, frozen=True):
+class BannerFacts(Struct, frozen=True):
     """Further facts for the banner.
 
     Args:
@@ -107,28 +107,28 @@ class Told(Struct, frozen=True):
     verbose: bool = False
 
 
-_NOTHING_MORE: Final = Told()
+_NOTHING_MORE: Final = BannerFacts()
 
 
-def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
+def banner(sources: Iterable[Published], access: Access, facts: BannerFacts = _NOTHING_MORE) -> str:
     """Return the whole text. Its colours are removed later if the output is no terminal.
 
     Args:
         sources: The published sources.
         access: The restrictions on clients.
-        told: The further facts.
+        facts: The further facts.
     """
-    found = list(sources)
-    return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
+    published = list(sources)
+    return "\n".join(("", *_first_lines(published, access, facts), *_lines(published, access, facts)))
 
 
-def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+def _first_lines(sources: Sequence[Published], access: Access, facts: BannerFacts) -> Iterator[str]:
     """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
     servers = [source.name for source in sources if source.kind is SourceKind.SERVER]
-    own = [name for name in servers if name not in told.configured]
+    own = [name for name in servers if name not in facts.configured]
     what = [*([_joined(agents)] if agents else []), *([_servers(own)] if own else [])]
-    if configured := [name for name in servers if name in told.configured]:
+    if configured := [name for name in servers if name in facts.configured]:
         leaves_out = f" (--no-servers leaves {'it' if len(configured) == 1 else 'them'} out)" if what else ""
         what.append(f"configured {_servers(configured)}{leaves_out}")
     url = click.style(f"{access.base_url}/mcp", fg="cyan", bold=True)
@@ -136,11 +136,11 @@ def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> It
     if not what:
         yield f"Add something:  {_command('gaia-bridge add NAME COMMAND')}, or name an agent"
     words = ["gaia-bridge", "install", "vscode"]
-    if told.installed is not None:
-        words += told.installed
+    if facts.installed is not None:
+        words += facts.installed
     else:
         usual = access.base_url == f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
-        words += ["--http", *(["--auth"] * told.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
+        words += ["--http", *(["--auth"] * facts.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
     yield f"Add to VS Code:  {_command(shlex.join(words))}"
     yield f"Stop:  {_command('Ctrl-C')}"
 
@@ -156,8 +156,8 @@ def _with_offer(source: Published) -> str:
     return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
 
 
-def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
-    url, models = access.base_url, [one_line(model) for model in told.models]
+def _lines(sources: Sequence[Published], access: Access, facts: BannerFacts) -> Iterator[str]:
+    url, models = access.base_url, [one_line(model) for model in facts.models]
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
@@ -168,8 +168,8 @@ def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator
         yield ""
         yield from _source_lines(source, url)
     yield ""
-    yield from _access_lines(access, told.verbose)
-    if told.verbose:
+    yield from _access_lines(access, facts.verbose)
+    if facts.verbose:
         yield ""
         variable = TOKEN_VARIABLE if access.token_file else None
         asks_nobody = f", and start VS Code with the token in {variable}" if variable else ""
@@ -201,7 +201,7 @@ def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
         "resource templates": (features.templates, "uriTemplate"),
     }
     names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
-    return {label: found for label, found in names.items() if found}
+    return {label: listed for label, listed in names.items() if listed}
 
 
 def _joined(names: Sequence[str]) -> str:

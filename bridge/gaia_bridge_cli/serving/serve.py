@@ -180,8 +180,8 @@ def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
         return {}
     from gaia_bridge_desk.bundles.placeholders import in_plugin
 
-    found = tuple(map(in_plugin, agents))
-    return {"agents": found, "config": None if config is None else Path(in_plugin(str(config)))}
+    references = tuple(map(in_plugin, agents))
+    return {"agents": references, "config": None if config is None else Path(in_plugin(str(config)))}
 
 
 def _client_limits(ctx: click.Context, results: Sequence[str], instructions: Sequence[str]) -> ClientLimits:

@@ -141,6 +141,11 @@ def is_input_required(result: object) -> TypeGuard[JSON]:
     return is_object(result) and result.get("resultType") == "input_required"
 
 
+_NO_INPUT: Final = frozenset({"EOF when reading a line", ""})
+"""The texts of an `EOFError` of `input()` and of `getpass`."""
+_ASK_THE_CLIENT: Final = "nobody answers input() here; ask the user by get_request_context().elicit(MESSAGE, FORM)"
+
+
 def failure_text(error: BaseException, what: str, reference: str) -> str:
     """Return the text that a peer may read about a failure of agent code, such as `tool 'x'`.
 
@@ -157,6 +162,8 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
             return f"{what} was cancelled before it finished"
         case _:
             kind = type(error).__name__
+            if isinstance(error, EOFError) and words(error) in _NO_INPUT:
+                kind += f" ({_ASK_THE_CLIENT})"
             return f"{what} failed with {kind}; the details are logged under reference {reference}"
 
 

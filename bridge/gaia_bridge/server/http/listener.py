@@ -19,7 +19,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 import uvicorn
@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted; uvicorn's own default."""
+
+PORT_IN_USE: Final = "the port is in use"
+"""The problem of an address that another program listens on."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -109,7 +112,7 @@ def _listen(family: socket.AddressFamily, sockaddr: tuple[Any, ...]) -> socket.s
 def _listen_error(address: str, error: OSError) -> ListenError:
     match error.errno:
         case errno.EADDRINUSE:
-            return ListenError(address, "the port is in use", "stop the other program, or choose another --port")
+            return ListenError(address, PORT_IN_USE, "stop the other program, or choose another --port")
         case errno.EACCES:
             return ListenError(address, "not permitted", "ports below 1024 are reserved: choose another --port")
         case errno.EADDRNOTAVAIL:

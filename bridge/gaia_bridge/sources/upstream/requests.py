@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
+from typing import Final
 
 from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UnreachableError, UpstreamError
@@ -18,6 +20,15 @@ from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.json_types import JSON
+
+logger = logging.getLogger(__name__)
+
+_CANNOT_ASK: Final = "this transport context has no back-channel"
+"""A part of the error of version 2 of the Python SDK for a question to a client of 2026-07-28."""
+_ASKS_BY_REQUEST: Final = (
+    "upstream %r asked its client a question in a way that 2026-07-28 does not have, and the call failed; "
+    'write "era": "handshake" into its entry: the bridge then translates its questions'
+)
 
 
 class AsksServer(ABC):
@@ -56,13 +67,15 @@ class ServerRequests:
     """Makes requests over the connection that all clients share: in turn, and within the deadline of each."""
 
     def __init__(
-        self, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
+        self, name: str, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
     ) -> None:
+        self._name = name
         self._supervisor = supervisor
         self._relays = relays
         self._transport = transport
         self._limits = limits
         self._checker = ResultChecker()
+        self._has_explained = False
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
 
     async def perform(self, relay: Relay) -> JSON:
@@ -101,7 +114,15 @@ class ServerRequests:
             raise
         except ProtocolError as error:
             self._supervisor.answered()
+            if connection.handshake.modern and _CANNOT_ASK in error.message:
+                self._explain_once()
             same_era = connection.handshake.modern is relay.request.modern
             raise error_for_client(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
         return await self._checker.checked(relay.method, result)
+
+    def _explain_once(self) -> None:
+        """Log the remedy for a server that cannot ask a client of 2026-07-28."""
+        if not self._has_explained:
+            self._has_explained = True
+            logger.warning(_ASKS_BY_REQUEST, self._name)

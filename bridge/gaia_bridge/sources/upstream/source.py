@@ -110,7 +110,7 @@ class Upstream(AsksServer):
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
-        self._requests = ServerRequests(self._supervisor, self._relays, self._transport, limits)
+        self._requests = ServerRequests(spec.name, self._supervisor, self._relays, self._transport, limits)
         self._delegate = UpstreamDelegate(spec.name, own, self._relays, self._tracker, self._supervisor)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None

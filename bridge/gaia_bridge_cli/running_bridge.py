@@ -30,6 +30,9 @@ from gaia_bridge.text.web_addresses import is_loopback_host
 _PATIENCE: Final = 5.0
 """Seconds for the bridge to answer, in all: it answers from memory."""
 
+_PATIENCE_FOR_HINT: Final = 0.5
+"""Seconds for a program to show that it is a bridge, where only a hint depends on that."""
+
 _LARGEST: Final = 8 * 1024 * 1024
 """The most bytes of an answer; a bridge with a thousand servers sends less."""
 
@@ -51,9 +54,23 @@ def bridge_status(url: str) -> JSON:
             return asked.status()
     except (OSError, HTTPException, ValueError) as error:
         hint = "is `gaia-bridge serve` running? `gaia-bridge ps` shows the bridges of editors"
-        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        problem = f"no bridge answers there: {said}; {hint}"
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        problem = f"no gaia-bridge answers there: {reason}; {hint}"
         raise ServerUnavailableError(url, problem) from None
+
+
+def is_bridge_at(url: str) -> bool:
+    """Return whether a bridge listens at an address, as far as it shows that soon and without a token."""
+    from gaia_bridge.bridge.report import INFO  # slow to load, and known to commands that serve
+
+    bridge = _ListeningProgram(url, _PATIENCE_FOR_HINT)
+    try:
+        with bridge.bounded():
+            health = bridge.health("status")
+    except (OSError, HTTPException, ValueError):
+        return False
+    # A bridge with a token only reports that it runs, and proves that it knows the token.
+    return is_object(health) and (health.get("service") == INFO.title or "proof" in health)
 
 
 def published_at(url: str, name: str) -> str | None:
@@ -87,15 +104,17 @@ class _ListeningProgram:
 
     Args:
         url: The address.
+        patience: Seconds for its answers, in all.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float | None = None) -> None:
         self._url = url
+        self._patience = _PATIENCE if patience is None else patience
         parts = urlsplit(url)
         self._authority = parts.netloc.rpartition("@")[2]
         self._path = parts.path
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._connection = kind(self._authority, timeout=_PATIENCE)
+        self._connection = kind(self._authority, timeout=self._patience)
         self._socket: socket.socket | None = None
         self.needs_token = False
         """Whether the bridge has proved that it knows the token, and so requires the token from clients."""
@@ -111,7 +130,7 @@ class _ListeningProgram:
                 with suppress(OSError):
                     self._socket.shutdown(socket.SHUT_RDWR)
 
-        timer = Timer(_PATIENCE, tear_down)
+        timer = Timer(self._patience, tear_down)
         timer.daemon = True
         timer.start()
         try:
@@ -132,25 +151,31 @@ class _ListeningProgram:
         """
         token = _token(self._url)
         proven = self.needs_token = token is not None and self._proves(token)
-        status, found = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
+        status, answer = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
         if status == HTTPStatus.OK:
-            if not is_object(found):
-                raise ValueError("what answers says something else")
-            return found
+            if not is_object(answer):
+                raise ValueError("the answer is no status of a bridge")
+            return answer
         reason = f"it answered {status}"
+        if not (words := _own_words(answer)):  # which every refusal of a bridge has
+            reason = f"no gaia-bridge answers there: {reason}"
         if status == HTTPStatus.UNAUTHORIZED and not proven:
             reason += "; it was not sent the token, because it does not prove that it is the bridge that knows it"
-        raise ServerUnavailableError(self._url, f"{reason}{_own_words(found)}")
+        raise ServerUnavailableError(self._url, f"{reason}{words}")
+
+    def health(self, challenge: str) -> object:
+        """Return the answer to a health check; one that knows the token proves that, by the challenge."""
+        return self._get(f"/health?challenge={challenge}", {})[1]
 
     def _check_time(self) -> None:
         if self._late.is_set():
-            raise TimeoutError(f"it took longer than {_PATIENCE:g} seconds") from None
+            raise TimeoutError(f"it took longer than {self._patience:g} seconds") from None
 
     def _proves(self, token: str) -> bool:
         """Return whether it knows the token, which may only be sent on the connection on which that was proven."""
         challenge = secrets.token_hex(32)
-        _, found = self._get(f"/health?challenge={challenge}", {})
-        proof = found.get("proof") if is_object(found) else None
+        answer = self.health(challenge)
+        proof = answer.get("proof") if is_object(answer) else None
         expected = token_proof(token, challenge, self._authority)
         same = isinstance(proof, str) and hmac.compare_digest(proof.encode(), expected.encode())
         return same and self._connection.sock is not None
@@ -161,13 +186,13 @@ class _ListeningProgram:
             self._connection.connect()
             self._socket = self._connection.sock
             self._check_time()
-        said = {"Host": self._authority, "Accept": "application/json", **headers}
-        self._connection.request("GET", self._path + path, headers=said)
+        fields = {"Host": self._authority, "Accept": "application/json", **headers}
+        self._connection.request("GET", self._path + path, headers=fields)
         response = self._connection.getresponse()
         body = response.read(_LARGEST + 1)
         self._check_time()  # a body that was cut off looks like one that has ended
         if len(body) > _LARGEST:
-            raise ValueError(f"what answers says more than {_LARGEST:,} bytes")
+            raise ValueError(f"the answer has more than {_LARGEST:,} bytes")
         try:
             return response.status, json.loads(body)
         except (ValueError, RecursionError):

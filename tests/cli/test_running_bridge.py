@@ -14,10 +14,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gaia_bridge.bridge.report import INFO
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.server.http.token import token_proof
-from gaia_bridge_cli.servers import running_bridge
-from gaia_bridge_cli.servers.running_bridge import bridge_status
+from gaia_bridge_cli import main, running_bridge
+from gaia_bridge_cli.exit_codes import ExitCode
+from gaia_bridge_cli.running_bridge import bridge_status
 from tests.cli.running import run, running
 
 TOKEN = "a" * 40
@@ -70,6 +72,11 @@ def proving(path: str, host: str) -> bytes:
     """As a bridge answers that knows the token."""
     [challenge] = parse_qs(urlsplit(path).query).get("challenge", [""])
     return json.dumps({"sources": [], "proof": token_proof(TOKEN, challenge, host)}).encode()
+
+
+def healthy(path: str, host: str) -> bytes:
+    """As a bridge without a token answers."""
+    return json.dumps({"status": "healthy", "service": INFO.title, "agents": 0, "tools": 0}).encode()
 
 
 @pytest.mark.requirement("F-267", "S-36")
@@ -144,6 +151,26 @@ def test_the_reason_of_a_bridge_is_passed_on() -> None:
     with answering(lambda path, host: refusal, 421) as (url, _), pytest.raises(ServerUnavailableError) as error:
         bridge_status(url)
     assert "it answered 421: Host is not one of those" in str(error.value)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"error": "no such page"}', b'{"status": "healthy"}'])
+def test_a_port_of_another_program_is_called_no_bridge(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(lambda path, host: body, 404) as (url, _):
+        assert main(["status", "--url", url]) == ExitCode.UNAVAILABLE
+        assert capsys.readouterr().err.endswith(": no gaia-bridge answers there: it answered 404\n")
+        assert main(["serve", "--no-agents", "--port", url.rpartition(":")[2]]) == ExitCode.UNAVAILABLE
+        assert "the port is in use (stop the other program, or" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("body", [proving, healthy], ids=["with a token", "open"])
+def test_a_port_of_another_bridge_comes_with_the_command_that_shows_it(
+    body: Body, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(body) as (url, _):
+        assert main(["serve", "--no-agents", "--port", url.rpartition(":")[2]]) == ExitCode.UNAVAILABLE
+    assert f"another gaia-bridge listens there (see what it serves: gaia-bridge status --url {url}; end it, or" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.requirement("F-267", "F-268")
