@@ -201,7 +201,7 @@ class Connection:
         The pages are unchecked, and without the definitions that the revision forbids a client to use.
 
         Args:
-            kind: A key of `vocabulary.LIST_FIELDS`.
+            kind: A key of `kinds.KINDS`.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.

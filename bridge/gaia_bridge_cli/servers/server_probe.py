@@ -14,10 +14,11 @@ from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake,
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerOptions, ToolTransform
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
+from gaia_bridge.protocol.kinds import KINDS, PROMPT, RESOURCE, TOOL
+from gaia_bridge.protocol.vocabulary import LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, no_features, with_list
+from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
 from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
@@ -78,7 +79,7 @@ class Probe(Struct, frozen=True):
     ping: float | None
     """The shortest round trip, if the server answers pings at all."""
     definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
-    """The definitions by the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
+    """The definitions by the kinds of `protocol.kinds.KINDS`; those that the server has."""
     problems: list[str] = field(default_factory=list[str])
     """Features that the server declares, and that did not work."""
 
@@ -116,10 +117,10 @@ async def probe(
         problems: list[str] = []
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
-        for kind in LIST_FIELDS:
-            activity.connected(f"reading its {kind}s")
-            if declares(connection.handshake.capabilities, kind):
-                await _read(connection, kind, definitions, problems)
+        for kind in KINDS.values():
+            activity.connected(f"reading its {kind.name}s")
+            if kind.is_declared(connection.handshake.capabilities):
+                await _read(connection, kind.name, definitions, problems)
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
@@ -177,7 +178,7 @@ async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON
     """
     async with server.connected() as connection:
         server.activity.connected("reading its prompts")
-        declared = declares(connection.handshake.capabilities, "prompt")
+        declared = PROMPT.is_declared(connection.handshake.capabilities)
         found = await connection.list_all("prompt") if declared else []
         prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
         if prompt not in prompts:
@@ -201,7 +202,7 @@ async def read_resource(server: AskedServer, uri: str) -> JSON:
     """
     async with server.connected() as connection:
         server.activity.connected(f"reading {uri}")
-        if not declares(connection.handshake.capabilities, "resource"):
+        if not RESOURCE.is_declared(connection.handshake.capabilities):
             raise UnknownNameError([])
         try:
             return await connection.request("resources/read", {"uri": uri})
@@ -222,7 +223,7 @@ def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -
     """
     features = no_features("")
     if transforms:
-        features = with_list(features, LISTS[0], items)
+        features = with_list(features, TOOL, items)
     else:
         features = replace(features, tools=tuple(item for item in items if _named(item)))
     return transformed(features, ServerOptions(tools=transforms))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import click
@@ -14,6 +14,7 @@ from msgspec import Struct
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.protocol.kinds import KINDS, SKILL
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
@@ -194,13 +195,8 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
 
 def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
     """Return the names of all features, by their kind; kinds without features are left out."""
-    kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
-        "tools": (features.tools, "name"),
-        "prompts": (features.prompts, "name"),
-        "resources": (features.resources, "uri"),
-        "resource templates": (features.templates, "uriTemplate"),
-    }
-    names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
+    listed = [kind for kind in KINDS.values() if kind is not SKILL]
+    names = {f"{kind.name}s": [one_line(str(item[kind.key])) for item in kind.of(features)] for kind in listed}
     return {label: found for label, found in names.items() if found}
 
 

@@ -28,7 +28,7 @@ from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerSpec
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
@@ -303,8 +303,8 @@ async def _seen(
         report["features"] = features_of(handshake.capabilities)
         offers: dict[str, int] = {}
         tools: list[JSON] = []
-        for kind in LIST_FIELDS:
-            if declares(handshake.capabilities, kind):
+        for kind, listed in KINDS.items():
+            if listed.is_declared(handshake.capabilities):
                 items = await _listed(connection, kind, problems)
                 offers[f"{kind}s"] = len(items)
                 tools = items if kind == "tool" else tools

@@ -37,6 +37,7 @@ from gaia_bridge.model import (
     SourceStatus,
     StdioServerSpec,
 )
+from gaia_bridge.protocol.kinds import TOOL
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
@@ -361,7 +362,7 @@ class Upstream(AsksServer):
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Pass on a request whose method the bridge does not know. Raises as `ask` does."""
         result = await self.ask(method, params, request)
-        if method == "tools/list" and is_array(tools := result.get("tools")):
+        if method == TOOL.method and is_array(tools := result.get(TOOL.field)):
             return {**result, "tools": self._tracker.published.listed(tools)}
         return result
 
