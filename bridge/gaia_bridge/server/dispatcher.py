@@ -30,7 +30,7 @@ from gaia_bridge.model import Change, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.kinds import KIND_OF_METHOD
-from gaia_bridge.protocol.messages import encoded_error, encoded_result
+from gaia_bridge.protocol.messages import Refusal, encoded_error, encoded_result
 from gaia_bridge.protocol.meta import TASK_ID, with_public_task
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
@@ -228,7 +228,8 @@ class Dispatcher:
             problem = self._error(call, error)
             outcome = outcome_of_error(problem.code)
             if not call.is_cancelled:
-                answer = Answer(encoded_error(call.id, problem), problem.code)
+                refusal = Refusal(problem.code, problem.message, call.id, problem.data)
+                answer = Answer(encoded_error(refusal), problem.code)
         finally:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))

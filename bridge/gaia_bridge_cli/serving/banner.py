@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.contract import Published
+from gaia_bridge.model import ServerFeatures, SourceKind, SourceState
 from gaia_bridge.protocol.kinds import KINDS, SKILL
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_host
@@ -25,30 +26,6 @@ _NAMES = 12
 """The most names of one kind that are shown."""
 
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
-
-
-class Published(Protocol):
-    """The part of a `gaia_bridge.contract.Source` that the banner needs."""
-
-    @property
-    def name(self) -> str:
-        """The name it is published under."""
-        ...
-
-    @property
-    def kind(self) -> SourceKind:
-        """Agent or upstream server."""
-        ...
-
-    @property
-    def features(self) -> ServerFeatures:
-        """The present features."""
-        ...
-
-    @property
-    def status(self) -> SourceStatus:
-        """Return the source's status."""
-        ...
 
 
 class Access(Struct, frozen=True):

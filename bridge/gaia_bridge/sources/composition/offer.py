@@ -12,7 +12,7 @@ from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundEr
 from gaia_bridge.model import LeftOut, ServerFeatures, SourceKind
 from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.protocol.skills import files_of
-from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from gaia_bridge.protocol.uri_template import UriTemplate
 from gaia_bridge.sources.agent.envelope import without_envelope
 from gaia_bridge.sources.composition.steps import Filtered, Layer, Step
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -191,7 +191,7 @@ class _Reading:
         self._parsed = [
             _Template(pattern, _literal(text), text in self.templates)
             for text in dict.fromkeys(item["uriTemplate"] for item in own.templates)
-            if (pattern := _parsed(text)) is not None
+            if (pattern := UriTemplate.parsed(text)) is not None
         ]
 
     def describes(self, uri: str) -> bool:
@@ -203,13 +203,6 @@ class _Reading:
 
 def _files(features: ServerFeatures) -> frozenset[str]:
     return frozenset(file["uri"] for entry in features.skills for file in files_of(entry))
-
-
-def _parsed(text: str) -> UriTemplate | None:
-    try:
-        return UriTemplate(text)
-    except UriTemplateError:
-        return None
 
 
 def _literal(text: str) -> int:
