@@ -119,8 +119,9 @@ async def probe(
         started = anyio.current_time()
         for kind in KINDS.values():
             activity.connected(f"reading its {kind.name}s")
-            if kind.is_declared(connection.handshake.capabilities):
-                await _read(connection, kind.name, definitions, problems)
+            is_declared = kind.is_declared(connection.handshake.capabilities)
+            if is_declared and (items := await connection.list_declared(kind, problems)) is not None:
+                definitions[kind.name] = items
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
@@ -227,18 +228,6 @@ def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -
     else:
         features = replace(features, tools=tuple(item for item in items if _named(item)))
     return transformed(features, ServerOptions(tools=transforms))
-
-
-async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
-    try:
-        found = await connection.list_all(kind)
-    except ProtocolError as error:
-        if kind != "resource template":  # many servers with resources have no templates
-            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
-    except UpstreamError as error:
-        problems.append(f"its {kind}s cannot be listed: it {error}")
-    else:
-        definitions[kind] = [item for item in found if is_object(item)]
 
 
 async def _ping(connection: Connection, problems: list[str]) -> float | None:

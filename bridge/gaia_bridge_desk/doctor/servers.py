@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
-from gaia_bridge.client import ClientDelegate, Connection, connect
+from gaia_bridge.client import ClientDelegate, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
@@ -305,22 +305,11 @@ async def _seen(
         tools: list[JSON] = []
         for kind, listed in KINDS.items():
             if listed.is_declared(handshake.capabilities):
-                items = await _listed(connection, kind, problems)
+                items = await connection.list_declared(listed, problems) or []
                 offers[f"{kind}s"] = len(items)
                 tools = items if kind == "tool" else tools
         report["offers"] = offers
     return tools, problems
-
-
-async def _listed(connection: Connection, kind: str, problems: list[str]) -> list[JSON]:
-    try:
-        return [item for item in await connection.list_all(kind) if is_object(item)]
-    except ProtocolError as error:
-        if kind != "resource template":  # many servers with resources have no templates
-            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
-    except UpstreamError as error:
-        problems.append(f"its {kind}s cannot be listed: it {error}")
-    return []
 
 
 def _failure(name: str, text: str, said: Sequence[str]) -> str:
