@@ -18,13 +18,13 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.bridge_hops import unmarked
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
 from gaia_bridge.protocol.kinds import PROMPT, TOOL, DefinitionKind, Listed, either, in_both_eras
-from gaia_bridge.protocol.meta import with_public_task
+from gaia_bridge.protocol.meta import with_public_task, without_key
 from gaia_bridge.protocol.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -186,7 +186,7 @@ class _View:
         key = (kind, modern, marked)
         if key not in self._lists:
             shown = self._definitions_of(kind, modern)
-            self._lists[key] = shown if marked else [unmarked(definition) for definition in shown]
+            self._lists[key] = shown if marked else [without_key(definition, HOPS_META_KEY) for definition in shown]
         return self._lists[key]
 
     def _definitions_of(self, kind: str, modern: bool) -> list[JSON]:

@@ -18,7 +18,7 @@ from gaia_bridge.contract import Source
 from gaia_bridge.protocol.kinds import PROMPT, SKILL, Listed, either, in_both_eras
 from gaia_bridge.protocol.names import SourceName
 from gaia_bridge.protocol.skills import SKILL_KEY, SOURCE_KEY, root_of
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, value_at
 
 _SCHEME: Final = "skill://"
 _NAMED: Final = re.compile(r"(?:skill|ui|mcp\d*)://([^/]+)", re.ASCII)
@@ -176,8 +176,7 @@ def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, Listed]]:
         for prompt in (new, old):
             if prompt is not None:
                 taken.add(prompt["name"])
-                meta = prompt.get("_meta")
-                covered.add(meta.get(SKILL_KEY) if is_object(meta) else None)
+                covered.add(value_at(prompt, "_meta", SKILL_KEY))
     for listed in SKILL.listed(source.features):
         entry = either(listed)
         if entry["uri"] not in covered:

@@ -17,12 +17,12 @@ from gaia_bridge.json_schema.validation import reference_problem, shape_problem
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.kinds import KINDS, DefinitionKind
-from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY, without_key
 from gaia_bridge.protocol.skills import skill_labels
 from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
 from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import to_json
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 _TEXTS: Final = ("title", "description")
 """Fields of definitions and schemas that models and people read."""
@@ -174,8 +174,7 @@ def _sound(more: JSON) -> JSON:
         for name, value in more.items()
         if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
     }
-    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_KEY}
-    return {**sound, "_meta": meta} if meta else sound
+    return without_key(sound, SERVER_INFO_KEY)
 
 
 _MAX_INTEGER: Final = 2**53 - 1
@@ -202,8 +201,7 @@ def _described_openly(value: Any) -> Any:
 
 def _refused(item: JSON) -> str | None:
     """Return the reason if the lister of a definition does not offer it; `None` if it does."""
-    meta = item.get("_meta")
-    reason = meta.get(LEFT_OUT_KEY) if is_object(meta) else None
+    reason = value_at(item, "_meta", LEFT_OUT_KEY)
     return one_line(reason, _REASON) if isinstance(reason, str) else None
 
 
