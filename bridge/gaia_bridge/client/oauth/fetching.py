@@ -85,6 +85,7 @@ class Fetcher:
 
     Args:
         issuer: The authorization server, if the user has named it.
+        tls: The TLS context that verifies servers; the system's authorities if not given.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Fetcher:
         limits: UpstreamLimits,
         *,
         issuer: str | None = None,
+        tls: ssl.SSLContext | None = None,
         resolver: Resolver = resolve,
         proxy: str | Literal[False] | None = None,
     ) -> None:
@@ -102,6 +104,7 @@ class Fetcher:
         self._configured = {origin(url) for url in configured}
         self._public: set[tuple[str, str, int | None]] = set()
         """Configured origins that were public once: later internal addresses are an attack (DNS rebinding)."""
+        self._tls = tls
         self._resolver = resolver
         self._proxy: str | Literal[False] | None = proxy
 
@@ -214,7 +217,7 @@ class Fetcher:
         if url.scheme == "http":
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
         else:
-            tls = verifying_context()
+            tls = self._tls or verifying_context()
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=way) as transport:
             response = await transport.handle_async_request(sent)
             try:
