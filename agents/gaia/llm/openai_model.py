@@ -20,6 +20,7 @@ from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
 from gaia_bridge.chat_types import Reply, Thought
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
+from gaia_bridge.text.json_text import with_valid_text
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["OpenAIModel"]
@@ -140,7 +141,7 @@ class OpenAIModel:
             except UnicodeEncodeError:
                 if is_clean:
                     raise
-                body, is_clean = _without_surrogates(body), True
+                body, is_clean = with_valid_text(body), True
 
     async def aclose(self) -> None:
         """Close all connections, on the loop that they were used on. It may be used again afterwards."""
@@ -248,17 +249,6 @@ def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:
     """Return the options that may be sent."""
     left_out = _OURS if with_tools else _OURS | _ABOUT_TOOLS
     return {name: value for name, value in asked.items() if name not in left_out and value is not None}
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Return a JSON value with lone surrogates replaced, which UTF-8 cannot carry; tools that decode badly do."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if is_object(value):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if is_array(value):
-        return [_without_surrogates(item) for item in value]
-    return value
 
 
 def _choice(chunk: JSON) -> JSON:

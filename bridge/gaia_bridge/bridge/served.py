@@ -160,12 +160,17 @@ class ServedBridge(ABC):
             ListenError: The address cannot be listened on, or must not.
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
+        from gaia_bridge.server.http.access_policy import AccessPolicy
         from gaia_bridge.server.http.listener import serve_until_cancelled
 
         expect_open(self._is_open)
-        limits, leave = self.settings.http, self.close_streams
-        behind = public_url, proxies
-        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, *behind, limits, leave, task_status)
+        limits = self.settings.http
+
+        def app_at(bound: int) -> ASGIApp:
+            policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
+            return self.asgi(policy)
+
+        await serve_until_cancelled(app_at, host, port, limits, self.close_streams, task_status)
 
     def app(
         self,

@@ -29,6 +29,8 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.kinds import TEMPLATE, DefinitionKind
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.settings import UpstreamLimits
@@ -201,13 +203,28 @@ class Connection:
         """Read all definitions of a list, with `list_pages`."""
         return [item for page in await self.list_pages(kind) for item in page.items]
 
+    async def list_declared(self, kind: DefinitionKind, problems: list[str]) -> list[JSON] | None:
+        """Read a list that the server declares, as far as its items are objects.
+
+        Args:
+            problems: A failure is added to them, in words; then the result is `None`.
+        """
+        try:
+            return [item for item in await self.list_all(kind.name) if is_object(item)]
+        except ProtocolError as error:
+            if kind is not TEMPLATE:  # many servers with resources have no templates
+                problems.append(f"its {kind.name}s cannot be listed: {error.message} ({error.code})")
+        except UpstreamError as error:
+            problems.append(f"its {kind.name}s cannot be listed: it {error}")
+        return None
+
     async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its last page, or to the limit, with retries where these may help.
 
         The pages are unchecked, and without the definitions that the revision forbids a client to use.
 
         Args:
-            kind: A key of `vocabulary.LIST_FIELDS`.
+            kind: A key of `kinds.KINDS`.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.

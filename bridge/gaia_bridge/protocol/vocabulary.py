@@ -18,19 +18,8 @@ from gaia_bridge.protocol.definition_repairs import with_object_properties, with
 from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
-from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
+from gaia_bridge.protocol.skills import skill_problem
 from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
-
-LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
-    "tool": ("tools/list", "tools"),
-    "prompt": ("prompts/list", "prompts"),
-    "resource": ("resources/list", "resources"),
-    "resource template": ("resources/templates/list", "resourceTemplates"),
-    "skill": (SKILLS_LIST, "skills"),
-}
-"""For each kind of definition, the method that lists it and the field that holds the list."""
-
-_DECLARED_AS: Final = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
 
 CAPABILITY_OF: Final[Mapping[str, str]] = {
     "elicitation/create": "elicitation",
@@ -50,11 +39,6 @@ LOG_MESSAGE: Final = "notifications/message"
 
 INFO_TEXTS: Final = ("name", "version", "title", "description", "websiteUrl")
 """The fields of an `Implementation` object that are texts."""
-
-
-def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
-    """Whether the capabilities of a server declare definitions of a kind, a key of `LIST_FIELDS`."""
-    return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
 
 
 def server_info(info: ServerInfo) -> JSON:

@@ -28,13 +28,14 @@ from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.messages import encoded_error, encoded_result
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
+from gaia_bridge.protocol.messages import Refusal, encoded_error, encoded_result
 from gaia_bridge.protocol.meta import TASK_ID, with_public_task
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, for_modern_questions
+from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
@@ -66,9 +67,7 @@ _TURNS: Final = 3
 """Turns of the event loop that all other tasks get between two large answers."""
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 """The fields that results of earlier revisions do not have."""
-_CACHEABLE: Final = frozenset(
-    ("resources/read", "server/discover", SKILLS_GET, *(method for method, _ in LIST_FIELDS.values()))
-)
+_CACHEABLE: Final = frozenset(("resources/read", "server/discover", SKILLS_GET, *KIND_OF_METHOD))
 """The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
 _SMALL: Final = frozenset(
     ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
@@ -214,7 +213,8 @@ class Dispatcher:
             problem = self._error(call, error)
             outcome = outcome_of_error(problem.code)
             if not call.is_cancelled:
-                answer = Answer(encoded_error(call.id, problem), problem.code)
+                refusal = Refusal(problem.code, problem.message, call.id, problem.data)
+                answer = Answer(encoded_error(refusal), problem.code)
         finally:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))

@@ -14,6 +14,7 @@ import anyio
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
+from gaia_bridge.protocol.kinds import LISTS
 from gaia_bridge.protocol.names import known_name
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 _NOTED: Final = 1.0
 """Seconds from which on a wait for servers is in the log."""
-_LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -51,7 +51,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     declared = [_offered(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.is_settled:  # whatever comes is announced, but only to clients that were told that it may
-        merged |= {name: {"listChanged": True} for name in _LISTS}
+        merged |= {kind.value: {"listChanged": True} for kind in LISTS}
     for name, everything in _EVERYTHING.items():
         items = [item for capabilities in declared if is_object(item := capabilities.get(name))]
         if items:

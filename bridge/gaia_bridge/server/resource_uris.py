@@ -17,9 +17,9 @@ from msgspec import Struct
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.protocol.kinds import RESOURCE, TEMPLATE, Listed, either, in_both_eras
 from gaia_bridge.protocol.skills import SKILL_KEY
-from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
-from gaia_bridge.server.definitions import Listed, either, in_both_eras
+from gaia_bridge.protocol.uri_template import UriTemplate
 from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
@@ -72,10 +72,10 @@ class ResourceUris:
         self.rewritten: list[tuple[Source, str]] = list(self.skills.rewritten)
         """The sources and URIs that had to be rewritten."""
         for source in self._readers:
-            for listed in source.features.listed("resources", "uri"):
+            for listed in RESOURCE.listed(source.features):
                 self._add_resource(source, listed)
         for source in self._readers:
-            for listed in source.features.listed("templates", "uriTemplate"):
+            for listed in TEMPLATE.listed(source.features):
                 self._add_template(source, listed)
         self._schemes = self._sources_of_schemes()
 
@@ -177,10 +177,12 @@ class ResourceUris:
         if (public := self.skills.public(source, uri)) is None:
             public = self._free_template(source, uri)
         definitions = in_both_eras(listed, lambda item: {**item, "uriTemplate": public})
-        self._templates[public] = _ListedItem(source, uri, definitions, _parsed(public), public.partition("{")[0])
+        self._templates[public] = _ListedItem(
+            source, uri, definitions, UriTemplate.parsed(public), public.partition("{")[0]
+        )
 
     def _free_template(self, source: Source, uri: str) -> str:
-        pattern = _parsed(uri)
+        pattern = UriTemplate.parsed(uri)
         sample = None if pattern is None else pattern.sample
         taken = self._captures(source, uri)
         taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
@@ -278,13 +280,6 @@ def _is_url(uri: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _parsed(template: str) -> UriTemplate | None:
-    try:
-        return UriTemplate(template)
-    except UriTemplateError:
-        return None
 
 
 def _with(item: JSON, key: str, value: Any) -> JSON:

@@ -24,6 +24,7 @@ from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, Re
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import has_notification
+from gaia_bridge.protocol.kinds import LISTEN_FLAGS, list_changed
 from gaia_bridge.protocol.messages import encoded_notification
 from gaia_bridge.protocol.meta import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
@@ -38,12 +39,6 @@ from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 
-_FLAGS: Final[Mapping[str, ChangeKind]] = {
-    "toolsListChanged": ChangeKind.TOOLS,
-    "promptsListChanged": ChangeKind.PROMPTS,
-    "resourcesListChanged": ChangeKind.RESOURCES,
-}
-"""The kind of change that each field of a subscription is about."""
 _URIS: Final = "resourceSubscriptions"
 
 
@@ -109,9 +104,8 @@ class Subscriptions:
         def can(capability: str, ability: str) -> bool:
             return capability in declared and (anything or bool(declared[capability].get(ability)))
 
-        possible: JSON = {
-            flag: True for flag, kind in _FLAGS.items() if wanted.get(flag) is True and can(kind.value, "listChanged")
-        }
+        flags = [flag for flag in LISTEN_FLAGS if wanted.get(flag) is True]
+        possible: JSON = {flag: True for flag in flags if can(LISTEN_FLAGS[flag].value, "listChanged")}
         if (uris := wanted.get(_URIS)) and can("resources", "subscribe"):
             possible[_URIS] = list(dict.fromkeys(uris))
         return possible
@@ -184,7 +178,7 @@ class _Stream:
     """The changes for one `subscriptions/listen` request."""
 
     def __init__(self, wanted: JSON) -> None:
-        self._kinds = {kind for flag, kind in _FLAGS.items() if wanted.get(flag)}
+        self._kinds = {kind for flag, kind in LISTEN_FLAGS.items() if wanted.get(flag)}
         self._uris = frozenset(wanted.get(_URIS, ()))
         self._changes = ChangeQueue()
         self._news = asyncio.Event()
@@ -273,7 +267,7 @@ def _notification(change: Change) -> tuple[str, JSON | None]:
         return notification.method, dict(notification.params)
     if change.kind is ChangeKind.RESOURCE_UPDATED:
         return "notifications/resources/updated", {"uri": change.uri}
-    return f"notifications/{change.kind.value}/list_changed", None
+    return list_changed(change.kind), None
 
 
 class _WatchedResource(Struct, eq=False):

@@ -14,10 +14,11 @@ from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake,
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerOptions, ToolTransform
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
+from gaia_bridge.protocol.kinds import KINDS, PROMPT, RESOURCE, TOOL
+from gaia_bridge.protocol.vocabulary import LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, no_features, with_list
+from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
 from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
@@ -78,7 +79,7 @@ class Probe(Struct, frozen=True):
     ping: float | None
     """The shortest round trip, if the server answers pings at all."""
     definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
-    """The definitions by the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
+    """The definitions by the kinds of `protocol.kinds.KINDS`; those that the server has."""
     problems: list[str] = field(default_factory=list[str])
     """Features that the server declares, and that did not work."""
 
@@ -116,10 +117,11 @@ async def probe(
         problems: list[str] = []
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
-        for kind in LIST_FIELDS:
-            activity.connected(f"reading its {kind}s")
-            if declares(connection.handshake.capabilities, kind):
-                await _read(connection, kind, definitions, problems)
+        for kind in KINDS.values():
+            activity.connected(f"reading its {kind.name}s")
+            is_declared = kind.is_declared(connection.handshake.capabilities)
+            if is_declared and (items := await connection.list_declared(kind, problems)) is not None:
+                definitions[kind.name] = items
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
@@ -177,7 +179,7 @@ async def get_prompt(server: AskedServer, prompt: str | None, arguments: Callabl
     """
     async with server.connected() as connection:
         server.activity.connected("reading its prompts")
-        declared = declares(connection.handshake.capabilities, "prompt")
+        declared = PROMPT.is_declared(connection.handshake.capabilities)
         items = await connection.list_all("prompt") if declared else []
         prompts: dict[str, JSON] = {item["name"]: item for item in items if _named(item)}
         if prompt is None or prompt not in prompts:
@@ -201,7 +203,7 @@ async def read_resource(server: AskedServer, uri: str | None) -> JSON:
     """
     async with server.connected() as connection:
         server.activity.connected("reading its resources" if uri is None else f"reading {uri}")
-        if not declares(connection.handshake.capabilities, "resource"):
+        if not RESOURCE.is_declared(connection.handshake.capabilities):
             raise UnknownNameError([])
         if uri is None:
             raise UnknownNameError(await _uris(connection))
@@ -228,22 +230,10 @@ def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -
     """
     features = no_features("")
     if transforms:
-        features = with_list(features, LISTS[0], items)
+        features = with_list(features, TOOL, items)
     else:
         features = replace(features, tools=tuple(item for item in items if _named(item)))
     return transformed(features, ServerOptions(tools=transforms))
-
-
-async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
-    try:
-        items = await connection.list_all(kind)
-    except ProtocolError as error:
-        if kind != "resource template":  # many servers with resources have no templates
-            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
-    except UpstreamError as error:
-        problems.append(f"its {kind}s cannot be listed: it {error}")
-    else:
-        definitions[kind] = [item for item in items if is_object(item)]
 
 
 async def _ping(connection: Connection, problems: list[str]) -> float | None:

@@ -28,15 +28,14 @@ def introduced(probed: Probe) -> str:
     return f"{title}: {number} tool{'' if number == 1 else 's'}"
 
 
-def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits | None = None) -> dict[str, str]:
+def tried(servers: ServersConfig, names: Collection[str]) -> dict[str, str]:
     """Start or reach servers as the bridge does, some at a time, and return the outcome of each by its name.
 
     Args:
         servers: The configuration that lists them.
         names: The servers.
-        limits: The number at once, and the time for each.
     """
-    limits = limits or DoctorLimits()
+    limits = DoctorLimits()
     outcomes = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
     at_once = anyio.CapacityLimiter(limits.servers)
 

@@ -154,14 +154,12 @@ class AgentReloader:
 
     Args:
         references: The references to agents to publish, as `find_agents` takes it.
-        root: The folder of relative references; the current folder if not given.
     """
 
-    def __init__(self, references: Sequence[str], *, root: Path | None = None) -> None:
+    def __init__(self, references: Sequence[str]) -> None:
         self._references = references
-        self._root = root
         self._modules = OwnModules()
-        self._places = [place for reference in references if (place := place_of(reference, root=root)) is not None]
+        self._places = [place for reference in references if (place := place_of(reference)) is not None]
         self._broken = False
         self._running: dict[str, LoadedAgent] = {}
         self._watch = FileWatch(self._files, _LOOK, live=True)
@@ -319,7 +317,7 @@ class AgentReloader:
                 logger.exception("%s: on_mcp_replaced failed", name)
 
     def _load(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
-        references = find_agents(self._references, root=self._root)
+        references = find_agents(self._references)
         agents = [agent for entry in references for agent in entry.agents]
         return agents, [failure for entry in references for failure in entry.failures]
 

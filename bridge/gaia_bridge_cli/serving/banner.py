@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.contract import Published
+from gaia_bridge.model import ServerFeatures, SourceKind, SourceState
+from gaia_bridge.protocol.kinds import KINDS, SKILL
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
@@ -24,30 +26,6 @@ _NAMES = 12
 """The most names of one kind that are shown."""
 
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
-
-
-class Published(Protocol):
-    """The part of a `gaia_bridge.contract.Source` that the banner needs."""
-
-    @property
-    def name(self) -> str:
-        """The name it is published under."""
-        ...
-
-    @property
-    def kind(self) -> SourceKind:
-        """Agent or upstream server."""
-        ...
-
-    @property
-    def features(self) -> ServerFeatures:
-        """The present features."""
-        ...
-
-    @property
-    def status(self) -> SourceStatus:
-        """Return the source's status."""
-        ...
 
 
 class Access(Struct, frozen=True):
@@ -194,14 +172,9 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
 
 def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
     """Return the names of all features, by their kind; kinds without features are left out."""
-    kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
-        "tools": (features.tools, "name"),
-        "prompts": (features.prompts, "name"),
-        "resources": (features.resources, "uri"),
-        "resource templates": (features.templates, "uriTemplate"),
-    }
-    names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
-    return {label: listed for label, listed in names.items() if listed}
+    listed = [kind for kind in KINDS.values() if kind is not SKILL]
+    names = {f"{kind.name}s": [one_line(str(item[kind.key])) for item in kind.of(features)] for kind in listed}
+    return {label: items for label, items in names.items() if items}
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -27,9 +27,6 @@ _ARGUMENTS: Final = ("-y", "@modelcontextprotocol/inspector@2", "--transport", "
 _LIMITS: Final = UpstreamLimits(stop_grace=0.1)
 """The wait for its end is short: it does not notice that its input is closed."""
 
-_KEPT: Final = 1_024
-"""Bytes of its output that are kept; all of it is shown as it comes."""
-
 
 class _WithSecrets(Redactor):
     """Masks nothing: the output is for the user, and the address in it has the token of the Inspector's page."""
@@ -82,7 +79,7 @@ async def _until_end(child: Child) -> None:
 
 
 def _output() -> ErrorOutput:
-    return ErrorOutput("inspector", _WithSecrets(), _KEPT, _show, time.monotonic)
+    return ErrorOutput("inspector", _WithSecrets(), _show, time.monotonic)
 
 
 def _show(line: str) -> None:

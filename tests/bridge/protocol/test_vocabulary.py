@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
 from gaia_bridge.model import ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
-    LIST_FIELDS,
     answer_problem,
     as_declared,
     definition_problem,
@@ -41,7 +41,7 @@ fields = st.sampled_from(
 )
 schemas = st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": json_values, "$defs": json_values})
 odd_definitions = st.dictionaries(fields, json_values | schemas, max_size=6)
-kinds = st.sampled_from(sorted(LIST_FIELDS.keys() - {"skill"}))  # of an extension, which the SDK does not know
+kinds = st.sampled_from(sorted(KINDS.keys() - {"skill"}))  # of an extension, which the SDK does not know
 
 
 def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
@@ -50,7 +50,7 @@ def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
     Raises:
         ValidationError: The SDK refuses all of it.
     """
-    method, field = LIST_FIELDS[kind]
+    method, field = KINDS[kind].method, KINDS[kind].field
     cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     sent: list[JSON] = mcp_methods.serialize_server_result(method, version, {field: definitions, **cache})[field]
     return sent

@@ -19,10 +19,10 @@ from gaia.mcp.client.validation import validation_message
 from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.json_schema.validation import OutputSchemas
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.names import source_prefix
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, PUBLISHED, UNDATED_REVISION, is_dated
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -463,14 +463,14 @@ class MCPClient:
         Our own transports return all pages at once; those of other authors return one.
 
         Args:
-            kind: A key of `LIST_FIELDS`.
+            kind: A key of `KINDS`.
             request: Makes a request, and raises as this does.
 
         Raises:
             RuntimeError: The server answered with an error, or without a list.
             TimeoutError: It did not answer in time.
         """
-        method, field = LIST_FIELDS[kind]
+        method, field = KINDS[kind].method, KINDS[kind].field
         items: list[Any] = []
         params: tuple[dict[str, Any], ...] = ()
         for _ in range(_LIMITS.pages):

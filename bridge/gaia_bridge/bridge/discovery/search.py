@@ -138,14 +138,14 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
     return list(result.agents)
 
 
-def place_of(reference: str, *, root: Path | None = None) -> Path | None:
+def place_of(reference: str) -> Path | None:
     """Return the file or folder that a reference names, which may be missing; `None` for modules and installed agents.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.
         ConfigError: The current folder is gone.
     """
-    search = _Search(reference, root.absolute() if root else current_folder())
+    search = _Search(reference, current_folder())
     if match := _FILE_REFERENCE.fullmatch(reference):
         return search.path(match["path"])
     if _is_folder(reference):

@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 _LINE: Final = 4 * MAX_SHOWN
 """The most bytes of a line that are processed; a log shows no more."""
+_KEPT: Final = 20
+"""Lines that are kept: mostly, the last ones explain why a server does not start."""
 _LINES: Final = 1_000
 """The most lines within a second that are processed. A flood of more would block the event loop for all others."""
 
@@ -24,7 +26,6 @@ class ErrorOutput(asyncio.Protocol):
 
     Args:
         secrets: Removes secrets from the lines.
-        kept: Bytes of the latest lines that are kept.
         heard: Called with every line that is processed, before `on_line`.
     """
 
@@ -32,7 +33,6 @@ class ErrorOutput(asyncio.Protocol):
         self,
         server: str,
         secrets: Redactor,
-        kept: int,
         on_line: Callable[[str], None] | None,
         now: Callable[[], float],
         heard: Callable[[str], object] = lambda line: None,
@@ -44,25 +44,19 @@ class ErrorOutput(asyncio.Protocol):
         self._left = _LINES
         self._left_out = 0
         self._latest = b""
-        self._kept = kept
         self._on_line = on_line
-        self._lines: deque[str] = deque()
-        self._bytes = 0
+        self.lines = deque[str](maxlen=_KEPT)
+        """The latest lines, the oldest first."""
         self._begun = b""
         self._heard = heard
         self.ended = False
         """Whether the output has ended."""
 
     @property
-    def lines(self) -> tuple[str, ...]:
-        """The latest lines, the oldest first."""
-        return tuple(self._lines)
-
-    @property
     def last_line(self) -> str:
         """The latest line; empty if there is none."""
         self._catch_up()
-        return self._lines[-1] if self._lines else ""
+        return self.lines[-1] if self.lines else ""
 
     def data_received(self, data: bytes) -> None:
         if (now := self._now()) - self._window >= 1:
@@ -110,10 +104,7 @@ class ErrorOutput(asyncio.Protocol):
         text = printable(self._redacted(line.decode("utf-8", "replace")).strip())
         if not text:
             return
-        self._lines.append(text)
-        self._bytes += len(text)
-        while self._bytes > self._kept:
-            self._bytes -= len(self._lines.popleft())
+        self.lines.append(text)
         logger.debug("%s: %s", self._server, text)
         self._heard(text)
         if self._on_line is not None:

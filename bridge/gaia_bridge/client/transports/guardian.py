@@ -40,16 +40,16 @@ _MANY = 100
 """The number of known processes from which on those that are gone are forgotten."""
 
 
-def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
+def marked(identity: str, session: int = 0) -> list[int]:
     """Return the processes with a mark, or of a session, that we may read; none where there is no `/proc`."""
     entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
     processes: list[int] = []
-    for pid in _numbers(proc):
+    for pid in _numbers():
         if pid != os.getpid():
             try:
-                with open(f"{proc}/{pid}/environ", "rb") as file:
+                with open(f"/proc/{pid}/environ", "rb") as file:
                     belongs = not entries.isdisjoint(file.read().split(b"\0"))
-                if belongs or (session and _fields(pid, proc)[3] == b"%d" % session):
+                if belongs or (session and _fields(pid)[3] == b"%d" % session):
                     processes.append(pid)
             except OSError:  # it is gone, or another user's
                 pass
@@ -64,27 +64,27 @@ def started(pid: int) -> str:
         return ""
 
 
-def parents(proc: str = "/proc") -> list[tuple[int, int]]:
+def parents() -> list[tuple[int, int]]:
     """Return a pair (parent, process) for every process; none where there is no `/proc`."""
     pairs: list[tuple[int, int]] = []
-    for pid in _numbers(proc):
+    for pid in _numbers():
         try:
-            pairs.append((int(_fields(pid, proc)[1]), pid))
+            pairs.append((int(_fields(pid)[1]), pid))
         except OSError:  # it is gone
             pass
     return pairs
 
 
-def _numbers(proc: str) -> list[int]:
+def _numbers() -> list[int]:
     try:
-        return [int(name) for name in os.listdir(proc) if name.isdecimal()]
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return []
 
 
-def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
+def _fields(pid: int) -> list[bytes]:
     """Return the fields of `/proc/PID/stat` after the name of the program: state, parent, group, session, ..."""
-    with open(f"{proc}/{pid}/stat", "rb") as file:
+    with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, cast
 
@@ -101,7 +101,7 @@ class StdioLink(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limits.message_bytes)
         now, secrets = self._loop.time, Redactor((*spec.env.values(), *spec.options.secrets))
-        self._errors = ErrorOutput(spec.name, secrets, limits.error_output_bytes, on_error_line, now, self.heard)
+        self._errors = ErrorOutput(spec.name, secrets, on_error_line, now, self.heard)
         self._blank = Budget(limits.blank_lines, limits.garbage_window, now, "blank lines")
         self._share = Share(limits.loop_share, limits.loop_burst, now)
         self._output: asyncio.ReadTransport | None = None
@@ -124,9 +124,9 @@ class StdioLink(asyncio.Protocol):
         return self._errors.last_line
 
     @property
-    def error_lines(self) -> tuple[str, ...]:
+    def error_lines(self) -> Sequence[str]:
         """The latest lines of the child's error output, redacted."""
-        return self._errors.lines
+        return [*self._errors.lines]
 
     def agree(self, revision: str) -> None:
         """Note that the server has completed the handshake: nothing else on this wire depends on the revision."""

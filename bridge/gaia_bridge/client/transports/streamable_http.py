@@ -38,7 +38,7 @@ from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, value_at
 
 logger = logging.getLogger(__name__)
 
@@ -301,9 +301,7 @@ class StreamableHttpTransport(HttpTransport):
 
 def _named_revision(message: JSON) -> str | None:
     """Return the revision in a message's `_meta`, as messages have it since 2026-07-28."""
-    params = message.get("params")
-    meta = params.get("_meta") if is_object(params) else None
-    revision = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
+    revision = value_at(message, "params", "_meta", PROTOCOL_VERSION_KEY)
     return revision if isinstance(revision, str) and is_modern(revision) else None
 
 

@@ -30,7 +30,7 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
-from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
+from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
@@ -538,7 +538,7 @@ class HttpConnection(HttpToolsProtocol):
         if cycle is None or not in_body or not cycle.response_started:
             if cycle is not None:
                 cycle.leave()
-            self._answer(status, error_body(message))
+            self._answer(status, body_for("", status, message))
             self.transport.close()
         elif cycle.response_complete:
             self.transport.close()

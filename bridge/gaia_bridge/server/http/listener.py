@@ -18,7 +18,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -28,7 +28,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.runtime.forking import FORKS
-from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.connection import LISTENING, ConnectionConfig, HttpConnection
 from gaia_bridge.settings import HttpLimits
 
@@ -286,24 +285,21 @@ class _Server(uvicorn.Server):
 
 
 async def serve_until_cancelled(
-    make_app: Callable[[AccessPolicy], ASGIApp],
+    make_app: Callable[[int], ASGIApp],
     host: str,
     port: int,
-    hosts: Iterable[str],
-    origins: Iterable[str],
-    token: str | None,
-    public_url: str | None,
-    proxies: Iterable[str],
     limits: HttpLimits,
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
 ) -> None:
-    """Listen and serve; see `Bridge.serve_http`. The status is started with the URLs that are served."""
+    """Listen and serve the app for the port that is bound; see `Bridge.serve_http`.
+
+    The status is started with the URLs that are served.
+    """
     sockets = bind(host, port)
     try:
         bound: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
-        server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
+        server = HttpServer(make_app(bound), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
             task_status.started([f"http://{_authority(*address)}" for address in server.addresses])

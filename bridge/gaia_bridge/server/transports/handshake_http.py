@@ -13,7 +13,7 @@ from gaia_bridge.protocol.messages import (
     batch_problem,
     batched_problem,
     encoded,
-    error_bytes,
+    encoded_error,
     is_plain_request,
     is_request,
     too_many_sessions,
@@ -191,7 +191,7 @@ class HandshakeHttp:
 
         for item in messages:  # nothing is answered before all of them were passed on
             if refusal := batched_problem(item):
-                stream.put(error_bytes(refusal))  # nobody reads the stream yet, which a longer one would wait for
+                stream.put(encoded_error(refusal))  # nobody reads the stream yet, which a longer one would wait for
             elif is_request(item):
                 waiting += 1
                 call = Call(session.connection, stream, item)

@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 
-from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import REQUEST_CANCELLED
 from gaia_bridge.protocol.headers import REVISION_HEADER
-from gaia_bridge.protocol.messages import Refusal, encoded_error, error_bytes
+from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
@@ -103,7 +102,7 @@ class HttpExchange:
 
     async def refuse(self, refusal: Refusal, status: int = 400, headers: Headers | None = None) -> None:
         """Answer with a JSON-RPC error."""
-        await self.json(error_bytes(refusal), status, headers)
+        await self.json(encoded_error(refusal), status, headers)
 
     async def stream(self, events: AsyncIterator[bytes], ping: float, headers: Headers | None = None) -> None:
         """Answer with server-sent events until there are no more, or the client leaves.
@@ -150,7 +149,7 @@ def never_empty(call: Call, answer: Answer) -> Answer:
     """
     if answer.body:
         return answer
-    return Answer(encoded_error(call.id, ProtocolError(REQUEST_CANCELLED, "Request cancelled")), REQUEST_CANCELLED)
+    return Answer(encoded_error(Refusal(REQUEST_CANCELLED, "Request cancelled", call.id)), REQUEST_CANCELLED)
 
 
 class PendingAnswer:

@@ -13,7 +13,7 @@ from functools import partial
 
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
-from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
+from gaia_bridge.protocol.messages import Refusal, encoded_error, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Channel, Connection, PlainChannel
@@ -75,7 +75,7 @@ class DuplexClient:
         elif not is_request(message):
             self._dispatcher.notified(connection, message)
         elif (refusal := self._refusal(message)) is not None:
-            await answered(error_bytes(refusal))
+            await answered(encoded_error(refusal))
         else:
             await self._serve(message, size, answered)
 

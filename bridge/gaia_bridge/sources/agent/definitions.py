@@ -23,6 +23,7 @@ from gaia_bridge.json_schema.parts import SchemaError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 from gaia_bridge.protocol.vocabulary import INFO_TEXTS, definition_problem, read_server_info
 from gaia_bridge.runtime.agent_runner import AgentRunner
@@ -33,7 +34,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 
-_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 _METHODS = {
     "tool": "get_mcp_tool_definitions",
     "prompt": "get_mcp_prompts",
@@ -212,12 +212,12 @@ class _Reader:
             problem: str | None = "it is not an object"
             if is_object(item):
                 definition = repaired(kind, item)
-                name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
+                name = str(item.get(KINDS[kind].key, name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
                 if name in valid:
                     if self._is_same(kind, name, part, valid[name] == definition):
                         continue
-                    problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
+                    problem = f"another {kind} has the same {KINDS[kind].key}"
                 if problem is None:
                     valid[name] = definition
                     if part is not self._agent:

@@ -8,40 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from re import Pattern
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
+from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.sources.functions.marks import TAGS_META_KEY
 from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
-Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
-"""The kind of a definition: a key of `protocol.vocabulary.LIST_FIELDS`."""
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
 """Called with the kind and the definition; returns whether to keep it."""
 MAX_TOOL_NAME: Final = 128
 """The limit of MCP 2025-11-25, server/tools, "Tool Names"."""
 _WANTS: Final = "as the composition wants it"
-
-
-class Listed(Struct, frozen=True):
-    """The place of one kind of definition."""
-
-    field: str
-    key: str
-
-
-KINDS: Final[Mapping[Kind, Listed]] = {
-    "tool": Listed("tools", "name"),
-    "prompt": Listed("prompts", "name"),
-    "resource": Listed("resources", "uri"),
-    "resource template": Listed("templates", "uriTemplate"),
-    "skill": Listed("skills", "uri"),
-}
 
 
 class Layer(Struct, frozen=True):
@@ -149,10 +132,10 @@ class Filtered(_NamesNothing, frozen=True):
         lists: dict[str, Any] = {}
         pages = dict(features.pages)
         left_out: list[LeftOut] = []
-        for kind, listed in KINDS.items():
-            if kind in self.kinds:
-                before: tuple[Mapping[str, Any], ...] = getattr(features, listed.field)
-                kept = lists[listed.field] = tuple(item for item in before if self._keeps(kind, item, left_out))
+        for listed in KINDS.values():
+            if (kind := listed.name) in self.kinds:
+                before = listed.of(features)
+                kept = lists[listed.attribute] = tuple(item for item in before if self._keeps(kind, item, left_out))
                 keys = {item[listed.key] for item in kept}
                 if kind in pages:
                     pages[kind] = tuple(

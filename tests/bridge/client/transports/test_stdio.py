@@ -148,7 +148,7 @@ async def test_a_line_that_does_not_end_is_not_waited_for() -> None:
 @pytest.mark.requirement("F-013", "P-8")
 async def test_a_flood_of_error_output_is_read_and_not_kept() -> None:
     lines: list[str] = []
-    transport = StdioTransport(child(), UpstreamLimits(error_output_bytes=10_000), lines.append)
+    transport = StdioTransport(child(), UpstreamLimits(), lines.append)
     flood = "sys.stderr.write('noise\\n' * 10_000 + 'x' * 5_000_000 + '\\nlast\\n'); sys.stderr.flush(); reply()"
     async with transport.connect(Received()) as link:
         await do(link, flood)

@@ -31,7 +31,7 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
@@ -43,8 +43,6 @@ Notified = Callable[[str, JSON], None]
 """Called on the event loop with the method and the parameters of a notification; must neither block nor raise."""
 
 _CLOSED: Final = "is no longer connected"
-
-_KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 
 
 class DetachedConnection:
@@ -320,11 +318,10 @@ class DetachedConnection:
 
     async def _answer(self, method: str, params: JSON | None) -> JSON:
         connection = await self._agreed()
-        listed = None if params else _KIND_OF_LIST.get(method)
+        listed = None if params else KIND_OF_METHOD.get(method)
         if listed is None:
             return await connection.request(method, params, deadline=self._deadline)
-        kind, field = listed
-        return {field: await connection.list_all(kind)}
+        return {listed.field: await connection.list_all(listed.name)}
 
     async def _request_as_it_is(self, method: str, params: JSON | None) -> JSON:
         """Make a request on a link without a handshake; return the server's response."""

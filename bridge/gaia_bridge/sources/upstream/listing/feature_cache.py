@@ -23,9 +23,10 @@ from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced, with_list
+from gaia_bridge.sources.upstream.listing.feature_lists import introduced, with_list
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 
@@ -188,7 +189,7 @@ def _quoted(text: str) -> str:
 
 
 def _of_bridge(features: ServerFeatures) -> bool:
-    return any(came_through(definition) for listed in LISTS for definition in getattr(features, listed.field))
+    return any(came_through(definition) for listed in KINDS.values() for definition in listed.of(features))
 
 
 def _document(remembered: Remembered) -> JSON:
@@ -208,7 +209,7 @@ def _document_of(features: ServerFeatures) -> JSON:
         "serverInfo": features.implementation or server_info(features.info),
         "instructions": features.info.instructions,
         "capabilities": features.declared or {},
-        **{listed.field: list(getattr(features, listed.field)) for listed in LISTS},
+        **{listed.attribute: list(listed.of(features)) for listed in KINDS.values()},
         "pages": {
             kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in features.pages.items()
         },
@@ -233,7 +234,7 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
 
 def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
-    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
+    lists: list[Any] = [document.get(listed.attribute) for listed in KINDS.values()]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
         return None
     handshake = ServerHandshake(
@@ -244,7 +245,7 @@ def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | No
         instructions=instructions if isinstance(instructions, str) else None,
     )
     features = introduced(name, handshake)
-    for listed, items in zip(LISTS, lists, strict=True):
+    for listed, items in zip(KINDS.values(), lists, strict=True):
         features = with_list(features, listed, items)
     return replace(features, pages=_pages(document.get("pages")))
 
