@@ -43,9 +43,9 @@ CLEARED = (
     "XDG_",
 )
 
-EXAMPLES = 50
+EXAMPLES = 25
 """Of a property, in each run: others each time."""
-EXAMPLES_IN_CORE = 20
+EXAMPLES_IN_CORE = 10
 
 CORE_ONLY = "core and not thorough"
 """What `-m core` means."""
