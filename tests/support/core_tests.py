@@ -52,7 +52,8 @@ SLOW = """
     bridge/server/http/test_server_card.py bridge/server/test_client_results.py
     bridge/server/test_questions_of_each_revision.py bridge/test_changed_programs.py bridge/test_old_lists.py
     desk/editors/test_golden_files.py doors/acp/test_two_conversations.py doors/openai_api/test_two_clients.py
-    gaia_agents/test_code_search.py gaia_agents/test_protection.py
+    agents/test_background_loop.py bridge/bridge/test_bridge_servers.py bridge/test_async_factories.py
+    gaia_agents/test_base_classes.py gaia_agents/test_code_search.py gaia_agents/test_protection.py
 """.split()
 """Modules of whole folders that are left out: what they try out many times, others do once."""
 
