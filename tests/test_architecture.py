@@ -304,12 +304,28 @@ def _imports(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     return tuple(found for module in modules for found in _imports_of(module, known))
 
 
-def _imports_of(module: Module, known: set[str]) -> Iterator[Import]:
-    for node in ast.walk(ast.parse(module.source)):
+@cache
+def _statements(source: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Return the imports of a module, read once for all tests."""
+    return tuple(_imports_below(ast.parse(source)))
+
+
+def _imports_below(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):  # most nodes are expressions
+            yield from _imports_below(child)
+
+
+def _imports_of(module: Module, known: set[str], *, at_load: bool = False) -> Iterator[Import]:
+    for node in _statements(module.source):
+        if at_load and node.col_offset:  # inside of something
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module.name, alias.name, node.lineno)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = _absolute(module, node)
             for alias in node.names:
                 submodule = f"{base}.{alias.name}"
@@ -411,11 +427,7 @@ def _imports_at_load(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     known = {module.name for module in modules}
     found: list[Import] = []
     for module in modules:
-        at_load: list[ast.stmt] = [
-            node for node in ast.parse(module.source).body if isinstance(node, ast.Import | ast.ImportFrom)
-        ]
-        source = ast.unparse(ast.Module(at_load, type_ignores=[]))
-        for item in _imports_of(Module(module.name, source, module.is_package), known):
+        for item in _imports_of(module, known, at_load=True):
             above = known.intersection(accumulate(item.target.split("."), "{}.{}".format))
             found.extend(Import(item.importer, name, item.line) for name in above if not within(item.importer, name))
     return tuple(found)
@@ -822,11 +834,15 @@ _BLOCKING = {"get", "wait", "wait_for", "recv", "read", "readline", "select", "a
 
 _UNBOUNDED = {"count", "cycle", "repeat"}
 
+_ANY_LOOP = re.compile(rf"\bwhile\b|\b(?:{'|'.join(_UNBOUNDED)})\(")
+
 
 def endless_loops(modules: Iterable[Module]) -> list[str]:
     """Loops of synchronous code that nothing in them can end, and iterations over what has no end."""
     found: list[str] = []
     for module in modules:
+        if not _ANY_LOOP.search(module.source):  # most modules, and to parse all of them takes seconds
+            continue
         for function in ast.walk(ast.parse(module.source)):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 place = f"{module.name}:{function.name}"

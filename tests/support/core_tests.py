@@ -48,6 +48,12 @@ SLOW = """
     bridge/server/test_garbage.py bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py
     bridge/test_odd_texts.py bridge/test_said_in_each_revision.py bridge/test_skills.py gaia_agents/test_ignore.py
+    agents/test_conversations_of_clients.py agents/test_published_whole.py bridge/bridge/test_contents.py
+    bridge/server/http/test_server_card.py bridge/server/test_client_results.py
+    bridge/server/test_questions_of_each_revision.py bridge/test_changed_programs.py bridge/test_old_lists.py
+    desk/editors/test_golden_files.py doors/acp/test_two_conversations.py doors/openai_api/test_two_clients.py
+    agents/test_background_loop.py bridge/bridge/test_bridge_servers.py bridge/test_async_factories.py
+    gaia_agents/test_base_classes.py gaia_agents/test_code_search.py gaia_agents/test_protection.py
 """.split()
 """Modules of whole folders that are left out: what they try out many times, others do once."""
 
