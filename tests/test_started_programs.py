@@ -19,7 +19,7 @@ PLACES = {
     "bridge/gaia_bridge/client/transports/process.py": "each spec says its folder: see config/launching/workplaces.py",
     "bridge/gaia_bridge_desk/doctor/checks.py": "in /",
     "bridge/gaia_bridge_daemon/front/launching.py": "Python with -P",
-    "bridge/gaia_bridge/sources/upstream/listing/late_listing.py": "Python with -P",
+    "bridge/gaia_bridge/sources/upstream/late_listing.py": "Python with -P",
     "agents/gaia_agents/git.py": "git, which is told to run nothing that a repository configures",
     "agents/gaia_agents/isolation.py": "Python with -I and -S",
 }

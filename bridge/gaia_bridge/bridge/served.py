@@ -127,7 +127,7 @@ class ServedBridge(ABC):
             starting = [source.unseen for source in sources if isinstance(source, Upstream)]
             if unseen := [each for each in starting if each is not None]:
                 # mostly there is nothing to list
-                from gaia_bridge.sources.upstream.listing.late_listing import list_later
+                from gaia_bridge.sources.upstream.late_listing import list_later
 
                 list_later(unseen)
 

@@ -18,7 +18,7 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, no_features, with_list
-from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
+from gaia_bridge.sources.upstream.listing.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 

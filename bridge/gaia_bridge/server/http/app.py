@@ -28,10 +28,10 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy, is_person, words_for_people
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
-from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
+from gaia_bridge.server.transports.scope_keys import WHOLE_BODY
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array

@@ -34,17 +34,14 @@ from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_bo
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
-    BODY_ARRIVED,
-    DISCONNECT,
     HEAD_END,
     INVALID_REQUEST,
-    SAME_HEAD,
-    WHOLE_BODY,
     Departure,
     SeenHead,
     fields_problem,
     head_problem,
 )
+from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, DISCONNECT, SAME_HEAD, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gaia_bridge.errors import ConfigError, ListenError
 from gaia_bridge.server.http.access_policy import AccessPolicy, check_exposure
 from gaia_bridge.server.http.guard import HEALTH_PATH, Guard, Refusals
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
+from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, SAME_HEAD
 from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio

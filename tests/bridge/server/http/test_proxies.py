@@ -18,7 +18,7 @@ from gaia_bridge.middleware import RateLimit
 from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.proxies import PublicUrl
-from gaia_bridge.server.http.request_heads import SAME_HEAD
+from gaia_bridge.server.transports.scope_keys import SAME_HEAD
 from tests.support.agents import one_tool
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gaia_bridge.errors import ProtocolError, ToolError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import ArgumentTransform, ListPage, ServerFeatures, ServerInfo, ServerOptions, ToolTransform
-from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
+from gaia_bridge.sources.upstream.listing.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON
 
 NAMES = st.sampled_from("abcdef")

@@ -4,7 +4,7 @@ Some clients start a bridge for each operation: they list, and end it. A server 
 be started and ended with every one of them, and never be listed. The client must not wait either, and ends a bridge
 that keeps it waiting; so a process of its own starts the server once more, lists it, and ends.
 
-Usage: `python -m gaia_bridge.sources.upstream.listing.late_listing`, with a `_Work` as JSON on standard input. The
+Usage: `python -m gaia_bridge.sources.upstream.late_listing`, with a `_Work` as JSON on standard input. The
 starting process holds a lock and hands it on, so that there is one such program for each server at a time.
 """
 
