@@ -17,8 +17,14 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, Up
 from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http_client import Authorization, HttpClient, HttpReply
-from gaia_bridge.client.transports.json_rpc import NoMessageError, cancellation, encoded, is_message, messages
-from gaia_bridge.client.transports.lines import request_id_of
+from gaia_bridge.client.transports.json_rpc import (
+    NoMessageError,
+    cancellation,
+    encoded,
+    is_message,
+    messages,
+    request_id_of,
+)
 from gaia_bridge.client.transports.refusals import words_of
 from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec

@@ -29,8 +29,14 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.client.transports.budgets import Budget, FloodError, Share
 from gaia_bridge.client.transports.error_output import ErrorOutput
-from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
-from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
+from gaia_bridge.client.transports.json_rpc import (
+    Garbage,
+    cancellation,
+    encoded,
+    is_response,
+    messages_in_line,
+    request_id_of,
+)
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
@@ -270,7 +276,7 @@ class StdioLink(asyncio.Protocol):
             limit = self._limits.message_bytes
             self._refuse(line, f"sent a message of {line.size:,} bytes; at most {limit:,} are read")
             return
-        parts = messages(line)
+        parts = messages_in_line(line)
         for message in parts:
             if is_response(message):
                 if not self._pending.resolve(message.get("id"), message):
