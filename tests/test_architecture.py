@@ -206,7 +206,7 @@ OWNERS = {
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
-    "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
+    "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http.http1"),
     "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),

@@ -15,8 +15,8 @@ PREFIXES = ("create_subprocess_", "posix_spawn", "exec", "spawn")
 PLACES = {
     "bridge/gaia_bridge_cli/background.py": "our own program goes on as another process",
     "bridge/gaia_bridge_cli/at_login.py": "systemctl by its name, which loads nothing of the current folder",
-    "bridge/gaia_bridge/client/transports/guardian_client.py": "Python with -I, in /; `ps` by its name",
-    "bridge/gaia_bridge/client/transports/process.py": "each spec says its folder: see config/launching/workplaces.py",
+    "bridge/gaia_bridge/client/transports/children/guardian_client.py": "Python with -I, in /; `ps` by its name",
+    "bridge/gaia_bridge/client/transports/children/process.py": "each spec has its folder: see launching/workplaces.py",
     "bridge/gaia_bridge_desk/doctor/checks.py": "in /",
     "bridge/gaia_bridge_daemon/front/launching.py": "Python with -P",
     "bridge/gaia_bridge/sources/upstream/late_listing.py": "Python with -P",

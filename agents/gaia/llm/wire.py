@@ -21,8 +21,8 @@ from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
 from gaia_bridge.client.transport import LaunchError
-from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
-from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.client.transports.http.sse_parser import Event, EventStream, OversizedEventError
+from gaia_bridge.client.transports.http.tls import verifying_context
 from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
 from gaia_bridge.text.json_types import JSON, is_array, is_object

@@ -29,7 +29,7 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.middleware.base import Middleware

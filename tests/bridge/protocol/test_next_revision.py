@@ -12,7 +12,7 @@ import pytest
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.client import connect
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY

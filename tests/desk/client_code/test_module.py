@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gaia.mcp.aio import MCPClientManager
 from gaia_bridge import Client, prompt, resource, tool
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
-from gaia_bridge.client.transports.stdio import StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON

@@ -23,8 +23,8 @@ import anyio
 import msgspec
 
 from gaia_bridge.client.transport_factory import limits_for
-from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian import AGENTS_MARK, MARK
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.model import StdioServerSpec

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gaia_bridge.client.transports import json_rpc
-from gaia_bridge.client.transports.sse_parser import EventParser
+from gaia_bridge.client.transports.http.sse_parser import EventParser
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http

@@ -14,9 +14,11 @@ import httpx2
 
 from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
-from gaia_bridge.client.transports.answers import knows_no_method
 from gaia_bridge.client.transports.budgets import Budget
-from gaia_bridge.client.transports.http_client import Authorization, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.answers import knows_no_method
+from gaia_bridge.client.transports.http.http_client import Authorization, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.refusals import words_of
+from gaia_bridge.client.transports.http.sse_parser import EventStream
 from gaia_bridge.client.transports.json_rpc import (
     NoMessageError,
     cancellation,
@@ -25,8 +27,6 @@ from gaia_bridge.client.transports.json_rpc import (
     messages,
     request_id_of,
 )
-from gaia_bridge.client.transports.refusals import words_of
-from gaia_bridge.client.transports.sse_parser import EventStream
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.client.transports.stdio import StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.support.obedient_children import Received, child, do, launched

@@ -16,7 +16,8 @@ from typing import Final
 import anyio
 
 from gaia_bridge.client.transport import Receiver, SessionExpiredError, UpstreamError
-from gaia_bridge.client.transports.answers import (
+from gaia_bridge.client.transports.budgets import FloodError
+from gaia_bridge.client.transports.http.answers import (
     EVENT_STREAM,
     JSON_TYPE,
     SESSION,
@@ -28,12 +29,11 @@ from gaia_bridge.client.transports.answers import (
     messages_of,
     session_of,
 )
-from gaia_bridge.client.transports.budgets import FloodError
-from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, HttpReply
-from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
-from gaia_bridge.client.transports.http_values import retry_after
+from gaia_bridge.client.transports.http.http_client import BrokenOffError, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
+from gaia_bridge.client.transports.http.http_values import retry_after
+from gaia_bridge.client.transports.http.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.client.transports.json_rpc import is_response, response_to
-from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern

@@ -22,7 +22,7 @@ import httpx2
 
 from gaia_bridge.client.transport import LaunchError, UnreachableError, UpstreamError
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connections import (
+from gaia_bridge.client.transports.http.connections import (
     ConnectError,
     Connections,
     ConnectTimeoutError,
@@ -30,8 +30,8 @@ from gaia_bridge.client.transports.connections import (
     Way,
     connect_directly,
 )
-from gaia_bridge.client.transports.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
-from gaia_bridge.client.transports.http_values import (
+from gaia_bridge.client.transports.http.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
+from gaia_bridge.client.transports.http.http_values import (
     LONGEST_WAIT,
     checked_headers,
     named_status,
@@ -41,7 +41,7 @@ from gaia_bridge.client.transports.http_values import (
     url_for_log,
     usable_url,
 )
-from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.client.transports.http.tls import verifying_context
 from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
@@ -296,7 +296,7 @@ class HttpClient:
             for _ in range(_HOPS + 1):
                 response = await route.connections.send(request.encoded(route))
                 if asked is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-                    from gaia_bridge.client.transports.tunnel import refusal_of  # most have no proxy
+                    from gaia_bridge.client.transports.http.tunnel import refusal_of  # most have no proxy
 
                     response.close()
                     to = request.url.netloc.decode("ascii")
@@ -386,7 +386,7 @@ def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | Non
 
 
 def _by(proxy: Proxy, host: str, port: int, tls: ssl.SSLContext | None) -> Way:
-    from gaia_bridge.client.transports.tunnel import ByProxy  # most have no proxy
+    from gaia_bridge.client.transports.http.tunnel import ByProxy  # most have no proxy
 
     return ByProxy(proxy, host, port, tls).connect
 

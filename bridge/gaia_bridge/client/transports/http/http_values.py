@@ -14,7 +14,7 @@ from typing import Final
 import httpx2
 
 from gaia_bridge.client.transport import LaunchError
-from gaia_bridge.client.transports.tls import tls_problem
+from gaia_bridge.client.transports.http.tls import tls_problem
 from gaia_bridge.text.escaping import one_line
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")

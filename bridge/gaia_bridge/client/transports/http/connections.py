@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Abortable, Http1Connection, Response
+from gaia_bridge.client.transports.http.http1 import Abortable, Http1Connection, Response
 
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""

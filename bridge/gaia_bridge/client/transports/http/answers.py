@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import HttpReply
-from gaia_bridge.client.transports.http_values import named_status
+from gaia_bridge.client.transports.http.http_client import HttpReply
+from gaia_bridge.client.transports.http.http_values import named_status
 from gaia_bridge.client.transports.json_rpc import messages
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.text.escaping import one_line

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gaia_bridge.client.transports import guardian
-from gaia_bridge.client.transports.guardian import remove_socket, socket_identity
+from gaia_bridge.client.transports.children import guardian
+from gaia_bridge.client.transports.children.guardian import remove_socket, socket_identity
 
 PARENT = """
 import subprocess, sys

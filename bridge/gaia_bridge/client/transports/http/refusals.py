@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import HttpReply
-from gaia_bridge.client.transports.http_values import named_status
+from gaia_bridge.client.transports.http.http_client import HttpReply
+from gaia_bridge.client.transports.http.http_values import named_status
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import from_json

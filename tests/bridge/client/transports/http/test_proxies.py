@@ -20,8 +20,8 @@ from gaia_bridge.client import ClientDelegate, Era, connect
 from gaia_bridge.client.oauth.errors import FetchError
 from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.transport import LaunchError, UnreachableError, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.http_client import HttpClient
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import EvilServer, evil_http

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.client.transports.sse_parser import EventStream
-from gaia_bridge.client.transports.streamable_http import StreamPosition
+from gaia_bridge.client.transports.http.sse_parser import EventStream
+from gaia_bridge.client.transports.http.streamable_http import StreamPosition
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http, good

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports.refusals import words_in
+from gaia_bridge.client.transports.http.refusals import words_in
 from tests.servers.evil_http import Exchange, evil_http
 from tests.support.http_links import LEGACY, MODERN, failure_of, linked
 

@@ -16,13 +16,13 @@ import pytest
 import uvloop
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.connections import (
+from gaia_bridge.client.transports.http.connections import (
     ConnectError,
     Connections,
     ConnectTimeoutError,
     connect_directly,
 )
-from gaia_bridge.client.transports.http1 import ClosedError, Response
+from gaia_bridge.client.transports.http.http1 import ClosedError, Response
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,8 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.transports.budgets import Budget, FloodError, Share
-from gaia_bridge.client.transports.error_output import ErrorOutput
+from gaia_bridge.client.transports.children.error_output import ErrorOutput
+from gaia_bridge.client.transports.children.process import Child, exit_text, undisturbed
 from gaia_bridge.client.transports.json_rpc import (
     Garbage,
     cancellation,
@@ -37,7 +38,6 @@ from gaia_bridge.client.transports.json_rpc import (
     messages_in_line,
     request_id_of,
 )
-from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.config.launching.launchers import is_of_launcher
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec

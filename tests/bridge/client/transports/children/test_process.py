@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.client.transports.process import exit_text
+from gaia_bridge.client.transports.children.process import exit_text
 from gaia_bridge.config.launching.child_environment import HARMLESS_ENVIRONMENT, PROXY_ENVIRONMENT, child_environment
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
@@ -29,7 +29,7 @@ from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 SHORT: dict[str, Any] = {"stop_grace": 0.3, "terminate_grace": 0.3}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of other processes")
 
@@ -340,7 +340,7 @@ def test_a_child_sees_whose_certificates_are_believed_and_the_proxy_without_its_
 
 @pytest.mark.requirement("F-270")
 def test_the_page_about_trust_lists_every_variable_that_children_get() -> None:
-    words = (Path(__file__).parents[4] / "docs" / "trust.md").read_text("utf-8")
+    words = (Path(__file__).parents[5] / "docs" / "trust.md").read_text("utf-8")
     names = (*HARMLESS_ENVIRONMENT, *PROXY_ENVIRONMENT)
     assert [name for name in names if f"`{name}`" not in words] == []
 

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from gaia_bridge.client.transports.guardian_client import Guardian
+from gaia_bridge.client.transports.children.guardian_client import Guardian
 from tests.support.obedient_children import child, do, launched
 from tests.support.processes import command_of
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread

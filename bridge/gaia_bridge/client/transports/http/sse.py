@@ -9,12 +9,12 @@ import httpx2
 
 from gaia_bridge.calls.in_flight import SentRequests, own_id
 from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
-from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
-from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
-from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
-from gaia_bridge.client.transports.http_values import origin, url_for_log
+from gaia_bridge.client.transports.http.answers import EVENT_STREAM, is_stream
+from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
+from gaia_bridge.client.transports.http.http_values import origin, url_for_log
+from gaia_bridge.client.transports.http.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
-from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON

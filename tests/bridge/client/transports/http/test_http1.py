@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports.http1 import ClosedError, Http1Error, NotTakenError
+from gaia_bridge.client.transports.http.http1 import ClosedError, Http1Error, NotTakenError
 from tests.support.http1_wires import Answer, Keeper, answer_of, wired
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports.sse_parser import Event, EventParser, EventStream, OversizedEventError
+from gaia_bridge.client.transports.http.sse_parser import Event, EventParser, EventStream, OversizedEventError
 
 LIMIT = 40
 

@@ -14,8 +14,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from gaia_bridge.client.transports import guardian
-from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK, parents
+from gaia_bridge.client.transports.children import guardian
+from gaia_bridge.client.transports.children.guardian import AGENTS_MARK, MARK, parents
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
-from gaia_bridge.client.transports.connections import ConnectError, Make, ProxyError, first_connected
-from gaia_bridge.client.transports.http1 import Abortable, Http1Connection
-from gaia_bridge.client.transports.http_values import named_status, reason_of
-from gaia_bridge.client.transports.tls import OF_UNKNOWN_AUTHORITY, verifying_context
+from gaia_bridge.client.transports.http.connections import ConnectError, Make, ProxyError, first_connected
+from gaia_bridge.client.transports.http.http1 import Abortable, Http1Connection
+from gaia_bridge.client.transports.http.http_values import named_status, reason_of
+from gaia_bridge.client.transports.http.tls import OF_UNKNOWN_AUTHORITY, verifying_context
 from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.constants import KIB
 from gaia_bridge.text.escaping import one_line

@@ -23,8 +23,8 @@ import anyio.to_thread
 
 from gaia_bridge.calls.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.client.transports.guardian import MARK, marked
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian import MARK, marked
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.config.launching.child_environment import PARTS_OF, child_environment
 from gaia_bridge.config.launching.command_lines import is_program, split_command

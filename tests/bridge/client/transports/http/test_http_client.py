@@ -18,8 +18,8 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, HttpReply
-from gaia_bridge.client.transports.http_values import retry_after
+from gaia_bridge.client.transports.http.http_client import BrokenOffError, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_values import retry_after
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import EvilServer, Exchange, evil_http

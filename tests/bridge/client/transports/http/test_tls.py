@@ -17,7 +17,7 @@ import trustme
 from gaia_bridge.client.oauth.errors import FetchError
 from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.transport import LaunchError, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient
+from gaia_bridge.client.transports.http.http_client import HttpClient
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import evil_http
