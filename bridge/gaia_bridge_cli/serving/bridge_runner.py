@@ -171,14 +171,23 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
     token = LiveToken(text)
-    given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
-    AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
+    policy_for = partial(
+        AccessPolicy.for_address,
+        options.host,
+        allow_hosts=options.allow_hosts,
+        allow_origins=options.allow_origins,
+        token=token,
+        limits=limits,
+        public_url=options.public_url,
+        proxies=options.proxies,
+    )
+    policy_for(1)  # report invalid options before anything else
     with ExitStack() as opened:
         sockets = bind(options.host, options.port)
         for sock in sockets:
             opened.callback(sock.close)
         port: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(options.host, port, *given)
+        policy = policy_for(port)
         access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
         content = _load(options, token)
 

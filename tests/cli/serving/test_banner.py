@@ -35,7 +35,7 @@ def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:
 def access_for(
     host: str, port: int = 8765, allow_hosts: tuple[str, ...] = (), token_file: Path | None = None
 ) -> Access:
-    policy = AccessPolicy.for_address(host, port, allow_hosts, (), TOKEN if token_file else None)
+    policy = AccessPolicy.for_address(host, port, allow_hosts=allow_hosts, token=TOKEN if token_file else None)
     return Access(host, port, allow_hosts, policy.hosts, token_file)
 
 
@@ -186,7 +186,7 @@ def test_the_snippet_is_what_vs_code_reads() -> None:
 
 
 def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:
-    policy = AccessPolicy.for_address("127.0.0.1", 8765, (), (), TOKEN, None, "https://bridge.example/x/")
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, token=TOKEN, public_url="https://bridge.example/x/")
     access = Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
     text = text_of(CODE, access=access, told=Told(verbose=True))
     assert '"url": "https://bridge.example/x/mcp"' in text

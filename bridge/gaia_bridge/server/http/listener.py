@@ -18,7 +18,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, cast
 
 import anyio
@@ -284,23 +284,24 @@ class _Server(uvicorn.Server):
 
 async def serve_until_cancelled(
     make_app: Callable[[AccessPolicy], ASGIApp],
+    policy_for: Callable[[str, int], AccessPolicy],
     host: str,
     port: int,
-    hosts: Iterable[str],
-    origins: Iterable[str],
-    token: str | None,
-    public_url: str | None,
-    proxies: Iterable[str],
-    limits: HttpLimits,
+    *,
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
 ) -> None:
-    """Listen and serve; see `Bridge.serve_http`. The status is started with the URLs that are served."""
+    """Listen and serve; see `Bridge.serve_http`.
+
+    Args:
+        make_app: Returns the application that a policy guards.
+        policy_for: Returns the policy of the address, with the port that is really bound.
+        task_status: Started with the URLs that are served.
+    """
     sockets = bind(host, port)
     try:
-        bound: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
-        server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
+        policy = policy_for(host, sockets[0].getsockname()[1])
+        server = HttpServer(make_app(policy), sockets=sockets, limits=policy.limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
             task_status.started([f"http://{_authority(*address)}" for address in server.addresses])
