@@ -206,10 +206,12 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        if self._part is _Part.HEAD and (not self._held if self._read_same() else self._body_wait):
-            self._watch()  # nearly all requests take this way
-        else:
+        if self._part is _Part.HEAD:
+            self._read_same()
+        if self._held and self._body_wait is None:
             self._read()
+        else:
+            self._watch()  # nearly all requests take this way: they are read, or wait for their body
 
     def _read(self) -> None:
         try:
