@@ -45,7 +45,7 @@ async def arguments_for(words: Sequence[str], schema: Mapping[str, Any], *, acti
     with activity.paused():
         for key in missing:
             try:
-                given[key] = await _asked(key, schema, lines)
+                given[key] = await _argument(key, schema, lines)
             except NoLineError:
                 raise ArgumentsError(f"{key!r} is required, and was not typed; expected {key}=VALUE") from None
     return given
@@ -87,7 +87,7 @@ def is_secret(key: str, schema: Mapping[str, Any]) -> bool:
     return any(_SECRET.fullmatch(part) for part in (*parts, *pairs)) and schema.get("type") in ("string", None)
 
 
-async def _asked(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> Any:
+async def _argument(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> Any:
     part = resolved(schema["properties"].get(key), dict(schema))
     about = part if is_object(part) else {}
     hidden = is_secret(key, about)

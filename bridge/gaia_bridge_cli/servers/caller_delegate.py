@@ -62,7 +62,7 @@ class SampledAnswers:
             self._model = model if agreed.strip().lower() in ("", "y", "yes") else None
         if is_text and self._model is not None:
             try:
-                return await _asked(self._model, params, [(role, text) for role, text, _ in messages])
+                return await _answer(self._model, params, [(role, text) for role, text, _ in messages])
             except ModelError as error:
                 say(f"no model answers: {printable(str(error))}")
                 self._model = None
@@ -75,7 +75,7 @@ def _model() -> object:
     return made
 
 
-async def _asked(model: Any, params: JSON, messages: list[tuple[str, str]]) -> JSON:
+async def _answer(model: Any, params: JSON, messages: list[tuple[str, str]]) -> JSON:
     options = {"max_tokens": params.get("maxTokens"), "temperature": params.get("temperature")}
     given = {key: value for key, value in options.items() if value is not None}
     conversation = [{"role": role, "content": text} for role, text in messages]

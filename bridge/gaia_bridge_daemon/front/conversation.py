@@ -82,7 +82,8 @@ class Conversation:
         """The notifications that were confirmed to the client, by the ids of these requests."""
         self._repeated: set[int | str] = set()
         """Requests that a bridge before confirmed, and this one has not confirmed yet."""
-        self._asked: set[int] = set()
+        self._questions: set[int] = set()
+        """The ids of the requests of the bridge that the client has not answered."""
         self._waited_for: dict[str, None] = {}
         """Request states and ids of tasks with which the client may come back, the oldest first."""
         self._ours: set[str] = set()
@@ -97,7 +98,7 @@ class Conversation:
     @property
     def is_open(self) -> bool:
         """Whether the client waits for an answer, or the bridge for one of the client."""
-        return bool(self._open or self._asked)
+        return bool(self._open or self._questions)
 
     @property
     def is_quiet(self) -> bool:
@@ -112,7 +113,7 @@ class Conversation:
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
                 if _is_identifier(identifier):
-                    self._asked.discard(identifier)
+                    self._questions.discard(identifier)
             elif "id" not in message:
                 self._noticed(method, _params_of(message), own)
             elif _is_identifier(identifier):
@@ -283,11 +284,11 @@ class Conversation:
         if method is None:
             return not _is_identifier(identifier) or self._answered(identifier, line)
         if isinstance(identifier, int):
-            self._asked.add(identifier)
+            self._questions.add(identifier)
             self.last_asked = max(self.last_asked, identifier)
         elif method == "notifications/cancelled":
             if isinstance(number := params.get("requestId"), int):
-                self._asked.discard(number)
+                self._questions.discard(number)
         elif method == _ACKNOWLEDGED:
             subscription = _object(params.get("_meta")).get(_SUBSCRIPTION)
             if _is_identifier(subscription) and subscription in self._listens:
@@ -298,9 +299,9 @@ class Conversation:
         return True
 
     def _taken_back(self, why: str) -> Iterator[bytes]:
-        for number in self._asked:
+        for number in self._questions:
             yield _notification("notifications/cancelled", {"requestId": number, "reason": why})
-        self._asked.clear()
+        self._questions.clear()
 
     def _request(self, method: str, params: dict[str, Any]) -> bytes:
         identifier = f"{self._name}-{len(self._ours)}"

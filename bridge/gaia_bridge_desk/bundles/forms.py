@@ -194,12 +194,12 @@ def _bundle_manifest(about: Metadata, contents: Contents) -> JSON:
         "tools_generated": True,
         "prompts_generated": True,
         "compatibility": {"platforms": ["darwin", "linux"], "runtimes": {"python": _PYTHON}},
-        "user_config": {each.name: _asked(each) for each in contents.variables} or None,
+        "user_config": {each.name: _setting(each) for each in contents.variables} or None,
     }
     return {key: value for key, value in told.items() if value is not None}
 
 
-def _asked(variable: Variable) -> JSON:
+def _setting(variable: Variable) -> JSON:
     """Return the setting that Claude Desktop asks for. A value whose default is in the configuration is no secret."""
     users = ", ".join(variable.users)
     asked: JSON = {

@@ -130,9 +130,9 @@ class TurnChannel:
     def _put(self, method: str, params: JSON) -> Future[JSON]:
         if problem := question_problem(method, params):
             raise ValueError(f"{method} cannot be asked like this: {problem}")
-        return self.do(partial(self._asked, method, params))
+        return self.do(partial(self._ask, method, params))
 
-    async def _asked(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
+    async def _ask(self, method: str, params: JSON, running: RunningTool | None) -> JSON:
         return await self.answer(method, params, running)
 
     def _begin(self, future: Future[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:

@@ -166,7 +166,7 @@ def replayed(messages: Sequence[JSON], cwd: Path) -> Iterator[JSON]:
                 for block in _blocks(message.get("content")):
                     yield {"sessionUpdate": "agent_message_chunk", "content": block}
                 for call in message.get("tool_calls") or ():
-                    yield call_begun(_asked(call), cwd)
+                    yield call_begun(_tool_begun(call), cwd)
             case "tool":
                 told = str(message.get("content"))
                 yield call_ended(ToolEnded(str(message.get("tool_call_id")), told, _decoded(told)), cwd)
@@ -174,7 +174,7 @@ def replayed(messages: Sequence[JSON], cwd: Path) -> Iterator[JSON]:
                 pass
 
 
-def _asked(call: JSON) -> ToolBegun:
+def _tool_begun(call: JSON) -> ToolBegun:
     function: JSON = call.get("function") or {}
     name = str(function.get("name"))
     arguments = _decoded(str(function.get("arguments")))

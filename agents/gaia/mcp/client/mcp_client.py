@@ -269,7 +269,7 @@ class MCPClient:
             RuntimeError: It is not connected, or answered with an error.
             TimeoutError: It did not answer in time.
         """
-        return read_skills(self._asked)
+        return read_skills(self._request)
 
     def get_skill(self, uri: str) -> dict[str, Any]:
         """Read the present entry of one skill.
@@ -281,7 +281,7 @@ class MCPClient:
             RuntimeError: There is no such skill, or no connection.
             TimeoutError: It did not answer in time.
         """
-        entry = self._asked(SKILLS_GET, {"uri": uri}).get("skill")
+        entry = self._request(SKILLS_GET, {"uri": uri}).get("skill")
         return entry if is_object(entry) else {}
 
     def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
@@ -296,9 +296,9 @@ class MCPClient:
             RuntimeError: The server refused, or there is no connection.
             TimeoutError: It did not answer in time.
         """
-        return read_skill_file(self._asked, skill, path)
+        return read_skill_file(self._request, skill, path)
 
-    def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Make a request, and return its result.
 
         Raises:

@@ -67,7 +67,7 @@ class Connections:
 
         Raises:
             ConnectError: No connection could be opened.
-            ClosedError, NotTakenError, Http1Error: As of `Response.begin`.
+            ClosedError, SendTimeoutError, Http1Error: As of `Response.begin`.
         """
         connection = self._idle_connection() or await self._open()
         response = connection.send(request, self._write_timeout)

@@ -32,7 +32,7 @@ class ClosedError(Exception):
     """The connection ended before the response was complete."""
 
 
-class NotTakenError(Exception):
+class SendTimeoutError(Exception):
     """The server did not receive the request in time."""
 
 
@@ -67,7 +67,7 @@ class Response:
         Raises:
             ClosedError: The connection ended first.
             Http1Error: The response violates HTTP/1.1.
-            NotTakenError: The server did not receive the request in time.
+            SendTimeoutError: The server did not receive the request in time.
         """
         while not self.status:
             await self._wait()
@@ -195,7 +195,7 @@ class Http1Connection(Abortable):
         response = self._response = Response(self)
         self._transport.write(request)
         if self._is_full:
-            self._patience = self._loop.call_later(patience, self._fail, NotTakenError())
+            self._patience = self._loop.call_later(patience, self._fail, SendTimeoutError())
         return response
 
     def abort(self) -> None:

@@ -30,7 +30,7 @@ from gaia_bridge.client.transports.http.connections import (
     Way,
     connect_directly,
 )
-from gaia_bridge.client.transports.http.http1 import PIECE, ClosedError, Http1Error, NotTakenError, Response
+from gaia_bridge.client.transports.http.http1 import PIECE, ClosedError, Http1Error, Response, SendTimeoutError
 from gaia_bridge.client.transports.http.http_values import (
     LONGEST_WAIT,
     checked_headers,
@@ -97,13 +97,13 @@ class HttpReply:
     """The response to one HTTP request, with a decoded body of at most `limit` bytes. Must be finished or closed.
 
     Args:
-        asked: The proxy that received the request, if it was not sent to the server itself.
+        proxy: The proxy that received the request, if it was not sent to the server itself.
 
     Raises:
         UpstreamError: The body has an unsupported content encoding.
     """
 
-    def __init__(self, response: Response, limit: int, asked: Proxy | None = None) -> None:
+    def __init__(self, response: Response, limit: int, proxy: Proxy | None = None) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         """By lowercase names."""
@@ -112,7 +112,7 @@ class HttpReply:
         """Whether the whole body was read."""
         self._response = response
         self._limit = limit
-        self._asked = asked
+        self._proxy = proxy
         self._read = response.read
         coding = response.headers.get("content-encoding", "").strip().lower()
         if coding not in ("", "identity"):
@@ -172,8 +172,8 @@ class HttpReply:
         hint = ""
         if wait is not None:
             hint = f", and asks to be tried again after {'a day or more' if wait >= LONGEST_WAIT else f'{wait:g} s'}"
-        if self._asked is not None:
-            hint += f"; that may be an answer of the proxy {self._asked} itself"
+        if self._proxy is not None:
+            hint += f"; that may be an answer of the proxy {self._proxy} itself"
         return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}{words and f': {words}'}", wait)
 
 
@@ -263,7 +263,7 @@ class HttpClient:
             if self._auth is None:
                 return await self._deliver(request, self._own)
             return await self._authorised(request, self._auth, insist)
-        except NotTakenError:
+        except SendTimeoutError:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
         except (ClosedError, Http1Error, httpx2.HTTPError) as error:  # the last is one of an authorisation
             raise BrokenOffError(reason_of(error)) from None
@@ -291,19 +291,19 @@ class HttpClient:
 
     async def _deliver(self, request: _Request, route: _Route) -> HttpReply:
         """Send a request, and follow redirects within its origin."""
-        asked = route.proxy if route.before_path else None
+        proxy = route.proxy if route.before_path else None
         try:
             for _ in range(_HOPS + 1):
                 response = await route.connections.send(request.encoded(route))
-                if asked is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+                if proxy is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
                     from gaia_bridge.client.transports.http.tunnel import refusal_of  # most have no proxy
 
                     response.close()
                     to = request.url.netloc.decode("ascii")
-                    raise ProxyError(refusal_of(asked, to, response.status, response.headers))
+                    raise ProxyError(refusal_of(proxy, to, response.status, response.headers))
                 location = response.headers.get("location")
                 if response.status not in _REDIRECTS or location is None:
-                    return HttpReply(response, self._limits.message_bytes, asked)
+                    return HttpReply(response, self._limits.message_bytes, proxy)
                 response.close()
                 request = _redirected(request, response.status, location)
         except ConnectError as error:

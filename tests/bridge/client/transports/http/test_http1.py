@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports.http.http1 import ClosedError, Http1Error, NotTakenError
+from gaia_bridge.client.transports.http.http1 import ClosedError, Http1Error, SendTimeoutError
 from tests.support.http1_wires import Answer, Keeper, answer_of, wired
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -223,7 +223,7 @@ async def test_a_request_that_is_not_taken_in_time_is_an_error() -> None:
     wire = wired()
     wire.takes = False
     response = wire.connection.send(b"much", 0)
-    with pytest.raises(NotTakenError):
+    with pytest.raises(SendTimeoutError):
         await response.begin()
     assert not wire.connection.is_open
 
