@@ -3,7 +3,7 @@
 A client may ask for more than it reads, and a server may answer faster than answers can be written. Without a bound all
 of that waits here as objects. So a call waits before it is made while too much waits for its client, and of calls whose
 answers may be large only so many are made at once. Knows nothing of how answers are carried: whoever carries them tells
-when one has left (`Turn.over`).
+when one has left (`CallTurn.over`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gaia_bridge.settings import BacklogLimits
 logger = logging.getLogger(__name__)
 
 
-class Turn:
+class CallTurn:
     """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
     Args:
@@ -108,7 +108,7 @@ class Backlog:
         self._sizes: dict[Hashable, int] = {}
         """Bytes of the last answer of each target."""
 
-    async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
+    async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> CallTurn:
         """Wait until a call of a tool, prompt or resource may be made.
 
         Args:
@@ -132,7 +132,7 @@ class Backlog:
             self.let_go(client, 0)
             raise
         state.cut = cut
-        return Turn(self, client, target, expected)
+        return CallTurn(self, client, target, expected)
 
     def note(self, target: Hashable, size: int) -> None:
         """Remember the size of an answer of a target."""

@@ -64,7 +64,7 @@ NOWHERE: Final = PlainChannel(_drop, can_ask=False)
 """The channel of a client that has none, or has one no longer."""
 
 
-class Connection:
+class ClientConnection:
     """One client: of the handshake era a session, later a stream, or a single request.
 
     Args:

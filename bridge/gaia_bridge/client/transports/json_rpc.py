@@ -36,7 +36,7 @@ class NoMessageError(UpstreamError):
     """The server wrote something that is no JSON object, and so no message."""
 
 
-def encoded(message: JSON) -> bytes:
+def encoded_message(message: JSON) -> bytes:
     """Encode a message as UTF-8, on one line; a lone surrogate becomes a question mark, NaN an `UpstreamError`."""
     try:
         written = _QUICK_ENCODER.encode(message)

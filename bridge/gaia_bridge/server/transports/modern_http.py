@@ -17,7 +17,7 @@ from gaia_bridge.protocol.headers import (
 )
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer
@@ -102,7 +102,7 @@ class ModernHttp:
 
     async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, takes_json: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
-        connection = Connection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
+        connection = ClientConnection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
         call = Call(connection, stream, message, exchange.size, exchange.host, translating)
         if only_json and call.method != "subscriptions/listen":

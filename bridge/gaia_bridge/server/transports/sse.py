@@ -21,7 +21,7 @@ from gaia_bridge.text.json_types import is_array
 logger = logging.getLogger(__name__)
 
 
-class SseTransport:
+class SseEndpoint:
     """One endpoint over HTTP+SSE."""
 
     def __init__(self, dispatcher: Dispatcher, path: str, limits: HttpLimits) -> None:

@@ -52,7 +52,7 @@ _GAVE_WAY: Final = (
 )
 
 
-class Conversation(Struct, frozen=True):
+class ConversationReference(Struct, frozen=True):
     """The conversation that a client's `session` argument stands for."""
 
     id: str
@@ -62,7 +62,7 @@ class Conversation(Struct, frozen=True):
     """Whether the value that the client sent continues the conversation the next time as well."""
 
 
-def conversation_of(session: str, session_key: str | None) -> Conversation:
+def conversation_of(session: str, session_key: str | None) -> ConversationReference:
     """Return the conversation that a client refers to.
 
     Args:
@@ -70,12 +70,12 @@ def conversation_of(session: str, session_key: str | None) -> Conversation:
         session_key: The secret of the client's session, if it has one.
     """
     if _ID.fullmatch(session):
-        return Conversation(session, must_exist=True, is_named=True)
+        return ConversationReference(session, must_exist=True, is_named=True)
     if session_key is None:
-        return Conversation(_id(secrets.token_bytes(_SECRET_BYTES)), must_exist=False, is_named=False)
+        return ConversationReference(_id(secrets.token_bytes(_SECRET_BYTES)), must_exist=False, is_named=False)
     name = session.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(name, key=session_key.encode(), digest_size=_SECRET_BYTES).digest()
-    return Conversation(_id(digest), must_exist=False, is_named=True)
+    return ConversationReference(_id(digest), must_exist=False, is_named=True)
 
 
 def _id(secret: bytes) -> str:
@@ -101,7 +101,7 @@ class Conversations:
         self._turns: dict[str, _Turns] = {}
 
     @asynccontextmanager
-    async def turn(self, conversation: Conversation, request: RequestContext) -> AsyncGenerator[None]:
+    async def turn(self, conversation: ConversationReference, request: RequestContext) -> AsyncGenerator[None]:
         """Wait for the turn of one question, and hold it while the question is answered.
 
         Questions of one conversation are answered one after the other. One that waits for its client gives way to the
@@ -182,7 +182,7 @@ class AskTool:
         return _answer(self._agent.process_query(str(arguments["prompt"])))
 
     async def _converse(
-        self, agent: AnswersChats, prompt: str, conversation: Conversation | None, request: RequestContext
+        self, agent: AnswersChats, prompt: str, conversation: ConversationReference | None, request: RequestContext
     ) -> JSON:
         message = {"role": "user", "content": prompt}
         if conversation is None:
@@ -245,7 +245,7 @@ async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext
     return reply
 
 
-def _result(reply: Reply, conversation: Conversation | None = None) -> JSON:
+def _result(reply: Reply, conversation: ConversationReference | None = None) -> JSON:
     usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
     structured: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
     content = [{"type": "text", "text": reply.text}]

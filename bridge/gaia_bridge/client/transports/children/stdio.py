@@ -33,7 +33,7 @@ from gaia_bridge.client.transports.children.process import Child, exit_text, und
 from gaia_bridge.client.transports.json_rpc import (
     Garbage,
     cancellation,
-    encoded,
+    encoded_message,
     is_response,
     messages_in_line,
     request_id_of,
@@ -201,7 +201,7 @@ class StdioLink(asyncio.Protocol):
         except asyncio.CancelledError:
             # The handshake cannot be taken back (MCP basic/utilities/cancellation).
             if written and message["method"] != "initialize":
-                self._input.post(encoded(cancellation(number)))
+                self._input.post(encoded_message(cancellation(number)))
             raise
         finally:
             self._pending.forget(number)
@@ -215,7 +215,7 @@ class StdioLink(asyncio.Protocol):
     async def _write(self, message: JSON) -> None:
         """Send a message. If the child no longer reads, raise an error with the reason, once that is known."""
         try:
-            await self._input.write(encoded(message))
+            await self._input.write(encoded_message(message))
         except ConnectionLostError as error:
             with anyio.move_on_after(2 * _AFTERMATH):
                 await self._over.wait()

@@ -18,11 +18,11 @@ from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http.answers import knows_no_method
 from gaia_bridge.client.transports.http.http_client import Authorization, HttpClient, HttpReply
 from gaia_bridge.client.transports.http.refusals import words_of
-from gaia_bridge.client.transports.http.sse_parser import EventStream
+from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.json_rpc import (
     NoMessageError,
     cancellation,
-    encoded,
+    encoded_message,
     is_message,
     messages,
     request_id_of,
@@ -99,7 +99,9 @@ class HttpLink(ABC):
         """Send the server a last message, if there is one."""
 
     async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> HttpReply:
-        return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
+        return await self._http.send(
+            "POST", {"content-type": "application/json", **headers}, encoded_message(message), url
+        )
 
     async def _deliver(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
         """Send a message that has no response; raise `UpstreamError` if the server does not accept it."""
@@ -133,8 +135,8 @@ class HttpLink(ABC):
             self._garbage.add(1)
         return parts
 
-    def _events_of(self, reply: HttpReply) -> EventStream:
-        return EventStream(reply.read, self._limits.message_bytes, self._idle)
+    def _events_of(self, reply: HttpReply) -> EventReader:
+        return EventReader(reply.read, self._limits.message_bytes, self._idle)
 
     def _give_up(self, reason: str) -> None:
         """End the link, because of the server's behaviour."""

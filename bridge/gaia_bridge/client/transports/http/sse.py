@@ -13,7 +13,7 @@ from gaia_bridge.client.transports.http.answers import EVENT_STREAM, is_stream
 from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply
 from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http.http_values import origin, url_for_log
-from gaia_bridge.client.transports.http.sse_parser import EventStream, OversizedEventError
+from gaia_bridge.client.transports.http.sse_parser import EventReader, OversizedEventError
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line
@@ -69,7 +69,7 @@ class _SseLink(HttpLink):
         self._pending.fail(ConnectionLostError())
         await super().close()
 
-    async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
+    async def _endpoint_in(self, stream: EventReader) -> httpx2.URL:
         """Read the endpoint for messages, which the stream has before its first message; it is of the same origin."""
         try:
             while (event := await stream.next()) is not None and event.type != "endpoint":
@@ -88,7 +88,7 @@ class _SseLink(HttpLink):
             raise UpstreamError(f"wants messages at {url_for_log(endpoint)}, which is another server")
         return endpoint.copy_with(userinfo=b"", fragment=None)
 
-    async def _read(self, reply: HttpReply, stream: EventStream) -> None:
+    async def _read(self, reply: HttpReply, stream: EventReader) -> None:
         try:
             reason = await self._receive(stream)
         finally:
@@ -98,7 +98,7 @@ class _SseLink(HttpLink):
             self._receiver.ended(reason)
             self._pending.fail(self._lost)
 
-    async def _receive(self, stream: EventStream) -> str:
+    async def _receive(self, stream: EventReader) -> str:
         """Pass on the messages of the stream; return the reason of its end."""
         try:
             while (event := await stream.next()) is not None:

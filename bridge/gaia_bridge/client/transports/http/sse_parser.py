@@ -18,7 +18,7 @@ _RETRY_DIGITS = 15
 """The most digits of `retry`: more would be an absurd wait, and slow to convert."""
 
 
-class Event(Struct, frozen=True):
+class ServerSentEvent(Struct, frozen=True):
     """One event that has data, though the data may be empty."""
 
     type: str
@@ -63,7 +63,7 @@ class EventParser:
             idle, self._fields = idle + self._fields, 0
         return idle
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """Take the next bytes; return the events that they complete."""
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")  # the other half of a line end
@@ -73,7 +73,7 @@ class EventParser:
         self._after_cr = chunk.endswith(b"\r")
         lines = chunk.splitlines()
         unfinished = b"" if chunk.endswith((b"\r", b"\n")) else lines.pop()
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         for line in lines:
             self._keep(line)
             if self.oversized:
@@ -91,7 +91,7 @@ class EventParser:
         else:
             self._line += part
 
-    def _take_line(self) -> Event | None:
+    def _take_line(self) -> ServerSentEvent | None:
         line = bytes(self._line)
         self._line.clear()
         if self._at_start:
@@ -119,7 +119,7 @@ class EventParser:
         elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
             self.retry = int(value) / 1000
 
-    def _dispatch(self) -> Event | None:
+    def _dispatch(self) -> ServerSentEvent | None:
         kind, data, self._type, self._data = self._type, self._data, b"", bytearray()
         if self._id is not None:
             self.last_id, self._id = self._id.decode("utf-8", "replace"), None
@@ -128,10 +128,10 @@ class EventParser:
             self._idle += fields + 1
             return None
         self._idle += max(0, fields - _FIELDS)
-        return Event(kind.decode("utf-8", "replace") or "message", data[:-1].decode("utf-8", "replace"))
+        return ServerSentEvent(kind.decode("utf-8", "replace") or "message", data[:-1].decode("utf-8", "replace"))
 
 
-class EventStream:
+class EventReader:
     """The events of one response, one after the other, each within a limit in bytes.
 
     Args:
@@ -145,9 +145,9 @@ class EventStream:
         self._limit = limit
         self.parser = EventParser(limit)
         """The parser of the stream; it has the id of the last event, and the time to wait before a reconnection."""
-        self._events: list[Event] = []  # the next one is the last
+        self._events: list[ServerSentEvent] = []  # the next one is the last
 
-    async def next(self) -> Event | None:
+    async def next(self) -> ServerSentEvent | None:
         """Wait for the next event; `None` at the end. Raises `OversizedEventError`, or `FloodError`."""
         while not self._events:
             if self.parser.oversized:

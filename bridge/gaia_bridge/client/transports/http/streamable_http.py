@@ -32,7 +32,7 @@ from gaia_bridge.client.transports.http.answers import (
 from gaia_bridge.client.transports.http.http_client import BrokenOffError, HttpClient, HttpReply
 from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http.http_values import retry_after
-from gaia_bridge.client.transports.http.sse_parser import EventStream, OversizedEventError
+from gaia_bridge.client.transports.http.sse_parser import EventReader, OversizedEventError
 from gaia_bridge.client.transports.json_rpc import is_response, response_to
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
@@ -327,7 +327,7 @@ class StreamPosition:
         """The header that asks the server to continue from here; empty without an event id."""
         return {"last-event-id": self._last_id} if self.is_resumable else {}
 
-    def note(self, stream: EventStream) -> None:
+    def note(self, stream: EventReader) -> None:
         """Keep the event id and the retry time of a stream for the next one."""
         self._last_id = stream.parser.last_id or self._last_id
         self._retry = self._retry if stream.parser.retry is None else stream.parser.retry

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import ServerFeatures, ServerOptions, repr_without
-from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
+from gaia_bridge.sources.tool_transforms import TransformedCall, left_out_tool, tools_transformed
 from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted, permitted
 from gaia_bridge.text.json_types import JSON, is_object
 
@@ -22,7 +22,7 @@ class TransformedTools(Struct, frozen=True):
 
     features: ServerFeatures
     _options: ServerOptions
-    _calls: Mapping[str, ToolCall]
+    _calls: Mapping[str, TransformedCall]
 
     def __repr__(self) -> str:
         return repr_without(self, "_options", "_calls")

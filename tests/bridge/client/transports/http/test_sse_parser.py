@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports.http.sse_parser import Event, EventParser, EventStream, OversizedEventError
+from gaia_bridge.client.transports.http.sse_parser import EventParser, EventReader, OversizedEventError, ServerSentEvent
 
 LIMIT = 40
 
@@ -22,7 +22,7 @@ streams = st.lists(
 ).map(b"".join)
 
 
-def parsed(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[Event], str, float | None, bool]:
+def parsed(chunks: Iterable[bytes], limit: int = LIMIT) -> tuple[list[ServerSentEvent], str, float | None, bool]:
     """The events of a stream, and everything else that a parser says about it."""
     parser = EventParser(limit)
     events = [event for chunk in chunks for event in parser.feed(chunk)]
@@ -76,7 +76,11 @@ def test_events_are_read_as_the_standard_says(stream: bytes, data: list[str]) ->
 
 def test_an_event_has_the_type_that_it_names_and_message_otherwise() -> None:
     events = parsed([b"event: endpoint\ndata: /x\n\ndata: a\n\nevent:\ndata: b\n\n"], 100)[0]
-    assert events == [Event("endpoint", "/x"), Event("message", "a"), Event("message", "b")]
+    assert events == [
+        ServerSentEvent("endpoint", "/x"),
+        ServerSentEvent("message", "a"),
+        ServerSentEvent("message", "b"),
+    ]
 
 
 def test_an_id_counts_once_its_event_has_ended_and_holds_for_later_ones() -> None:
@@ -136,8 +140,11 @@ async def test_a_stream_gives_its_events_one_by_one_and_then_says_why_it_ended()
     async def read() -> bytes:
         return chunks.pop(0) if chunks else b""
 
-    stream = EventStream(read, LIMIT)
-    assert [await stream.next(), await stream.next()] == [Event("message", "a"), Event("message", "b")]
+    stream = EventReader(read, LIMIT)
+    assert [await stream.next(), await stream.next()] == [
+        ServerSentEvent("message", "a"),
+        ServerSentEvent("message", "b"),
+    ]
     assert (stream.parser.last_id, stream.parser.retry) == ("3", 0.05)
     with pytest.raises(OversizedEventError, match="more than 40 bytes"):
         await stream.next()
@@ -148,4 +155,4 @@ async def test_a_stream_that_ends_has_no_next_event() -> None:
     async def read() -> bytes:
         return b""
 
-    assert await EventStream(read, LIMIT).next() is None
+    assert await EventReader(read, LIMIT).next() is None

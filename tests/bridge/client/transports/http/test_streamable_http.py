@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.client.transports.http.sse_parser import EventStream
+from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.http.streamable_http import StreamPosition
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
@@ -456,7 +456,7 @@ async def place_after(*streams: bytes) -> StreamPosition:
         async def read(chunks: list[bytes] = chunks) -> bytes:
             return chunks.pop() if chunks else b""
 
-        events = EventStream(read, 10_000)
+        events = EventReader(read, 10_000)
         while await events.next() is not None:
             pass
         place.note(events)
@@ -489,7 +489,7 @@ async def test_a_server_that_wants_to_be_asked_later_is_asked_later_but_not_at_a
 async def test_that_wish_is_over_once_there_was_a_stream() -> None:
     place = StreamPosition(_RESUMING)
     place.put_off(7)
-    place.note(EventStream(_nothing, 10))
+    place.note(EventReader(_nothing, 10))
     assert place.pause() == 0.5
 
 
