@@ -543,6 +543,16 @@ def crumbs(modules: Iterable[Module]) -> list[str]:
     ]
 
 
+def namesakes(modules: Iterable[Module]) -> list[str]:
+    """Classes of the bridge that have one name in several modules; private ones are only read beside their module."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        for node in ast.parse(module.source).body if package_of(module.name) in BRIDGE_PACKAGES else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module.name)
+    return [f"{name} is in {' and in '.join(where)}" for name, where in places.items() if len(where) > 1]
+
+
 def too_long(modules: Iterable[Module]) -> list[str]:
     found: list[str] = []
     for module in modules:
@@ -716,6 +726,21 @@ def test_a_small_module_with_one_user_is_found() -> None:
 
 def test_the_bridge_has_few_files() -> None:
     assert len([module for module in our_modules() if module.name.startswith("gaia_bridge")]) <= BRIDGE_FILES
+
+
+def test_no_two_classes_of_the_bridge_share_a_name() -> None:
+    assert namesakes(our_modules()) == []
+
+
+def test_classes_that_share_a_name_are_found() -> None:
+    one, other = (
+        Module("gaia_bridge.a", "class Call: ..."),
+        Module("gaia_bridge_cli.b", "class Call: ...\nclass _A: ..."),
+    )
+    assert namesakes([one, other]) == ["Call is in gaia_bridge.a and in gaia_bridge_cli.b"]
+    assert (
+        namesakes([other, Module("gaia_agents.c", "class Call: ..."), Module("gaia_bridge.d", "class _A: ...")]) == []
+    )
 
 
 def test_modules_stay_short() -> None:

@@ -21,7 +21,7 @@ from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.common import Activity
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
 _MODEL_CLASS: Final = "gaia.llm:OpenAIModel"
@@ -191,7 +191,7 @@ class CallerDelegate(ClientDelegate):
             return {"action": "accept", "content": content}
         say(_HELP)
         for key, part in properties.items():
-            field = Field(
+            field = FormField(
                 key, part if is_object(part) else {}, required=key in (required if is_array(required) else ())
             )
             say(*field.lines)
@@ -200,7 +200,7 @@ class CallerDelegate(ClientDelegate):
                 content[key] = found[0]
         return {"action": "accept", "content": content}
 
-    async def _field(self, field: Field) -> list[Any]:
+    async def _field(self, field: FormField) -> list[Any]:
         """Return the value that the user typed, or the default, in a list; an empty list for none."""
         while True:
             text = await self._line(field.prompt)

@@ -83,7 +83,7 @@ class Probe(Struct, frozen=True):
     """Features that the server declares, and that did not work."""
 
 
-class Answer(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """The answer to one call."""
 
     result: JSON
@@ -126,7 +126,7 @@ async def probe(
         return Probe(connection.handshake, connected, listed, ping, definitions, problems)
 
 
-async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> Answer:
+async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> CallAnswer:
     """Connect and call one tool.
 
     Args:
@@ -159,7 +159,7 @@ async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Await
         server.activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
-        return Answer(result, anyio.current_time() - started)
+        return CallAnswer(result, anyio.current_time() - started)
 
 
 async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> JSON:

@@ -50,7 +50,7 @@ class Published(Protocol):
         ...
 
 
-class Access(Struct, frozen=True):
+class ClientAccess(Struct, frozen=True):
     """The restrictions on clients.
 
     Args:
@@ -110,7 +110,7 @@ class Told(Struct, frozen=True):
 _NOTHING_MORE: Final = Told()
 
 
-def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
+def banner(sources: Iterable[Published], access: ClientAccess, told: Told = _NOTHING_MORE) -> str:
     """Return the whole text. Its colours are removed later if the output is no terminal.
 
     Args:
@@ -122,7 +122,7 @@ def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_M
     return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
 
 
-def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+def _first_lines(sources: Sequence[Published], access: ClientAccess, told: Told) -> Iterator[str]:
     """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
     servers = [source.name for source in sources if source.kind is SourceKind.SERVER]
@@ -156,7 +156,7 @@ def _with_offer(source: Published) -> str:
     return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
 
 
-def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+def _lines(sources: Sequence[Published], access: ClientAccess, told: Told) -> Iterator[str]:
     url, models = access.base_url, [one_line(model) for model in told.models]
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
@@ -209,7 +209,7 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
+def _access_lines(access: ClientAccess, verbose: bool) -> Iterator[str]:
     if access.token_file is None:
         who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
         yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"

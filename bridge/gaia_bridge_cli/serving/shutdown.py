@@ -21,7 +21,7 @@ from anyio.abc import TaskStatus
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.output import counted
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Shutdown:
         stop: Called by the first signal instead, if there is a gentler way.
     """
 
-    def __init__(self, deadline: Deadline, grace: float, *, has_children: Callable[[], bool]) -> None:
+    def __init__(self, deadline: ExitDeadline, grace: float, *, has_children: Callable[[], bool]) -> None:
         self.scope = anyio.CancelScope()
         self.stop: Callable[[], None] = self.scope.cancel
         self._deadline = deadline

@@ -24,7 +24,7 @@ from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from gaia_bridge_daemon.front.greeting import (
     DRAIN,
     GREETING,
@@ -81,7 +81,7 @@ class Fronts:
         dispatcher: Callable[[str | None], Dispatcher],
         names: Callable[[], list[str]],
         settings: Settings,
-        usage: Usage,
+        usage: UserCounter,
         on_stop: Callable[[], None],
         on_drain: Callable[[], None],
         report: Callable[[], JSON],

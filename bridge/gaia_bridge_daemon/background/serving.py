@@ -20,7 +20,7 @@ from gaia_bridge.server.http.listener import HttpServer
 from gaia_bridge.settings import BackgroundLimits
 from gaia_bridge_daemon.background.fronts import Fronts
 from gaia_bridge_daemon.background.sockets import Listening, remove_old
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from gaia_bridge_daemon.front.place import Place, Scope
 
 _STDERR: Final = 2
@@ -98,7 +98,7 @@ async def serve_background(
     place, settings = background.place, bridge.settings
     ended = anyio.Event()
     draining = anyio.Event()
-    usage = Usage(background.keep, settings.background.greeting_timeout, ended.set)
+    usage = UserCounter(background.keep, settings.background.greeting_timeout, ended.set)
     policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
     app = usage.of(bridge.asgi(policy))
     # Stopped by itself, it makes room for another bridge, and lets calls in flight finish.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Usage:
+class UserCounter:
     """Counts users. Make it on the event loop.
 
     Args:

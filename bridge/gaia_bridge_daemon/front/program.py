@@ -8,7 +8,7 @@ import sys
 
 from gaia_bridge_daemon.front.launching import BridgeDownError, connect
 from gaia_bridge_daemon.front.place import Place, PlaceError, Scope, current_folder, remedy, runtime_folder
-from gaia_bridge_daemon.front.relay import Relay
+from gaia_bridge_daemon.front.relay import FrontRelay
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def run(options: FrontOptions) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge may end after we left it: no zombies
     try:
         reaching = Reaching(options)
-        Relay(reaching.reach, reaching.heard).run()
+        FrontRelay(reaching.reach, reaching.heard).run()
     except BridgeDownError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE

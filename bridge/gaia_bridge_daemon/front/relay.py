@@ -80,7 +80,7 @@ reason."""
 _WHY = "the bridge ended while it worked on this; whether it was done is not known"
 
 
-class Relay:
+class FrontRelay:
     """The relay of one client.
 
     Args:

@@ -42,7 +42,7 @@ class Input(Struct, frozen=True, rename="camel"):
     """The inputs for each `{name}` in `value`."""
 
 
-class Variable(Input, frozen=True, rename="camel", kw_only=True):
+class KeyValueInput(Input, frozen=True, rename="camel", kw_only=True):
     """A variable of the environment, or a header."""
 
     name: str
@@ -57,7 +57,7 @@ class Argument(Input, frozen=True, rename="camel", kw_only=True):
     is_repeated: bool = False
 
 
-class Transport(Struct, frozen=True):
+class PackageTransport(Struct, frozen=True):
     """The transport of a package that runs."""
 
     type: str = "stdio"
@@ -69,7 +69,7 @@ class Remote(Struct, frozen=True):
 
     type: str
     url: str
-    headers: tuple[Variable, ...] = ()
+    headers: tuple[KeyValueInput, ...] = ()
     variables: dict[str, Input] = field(default_factory=dict[str, Input])
     """The inputs for each `{name}` in `url`."""
 
@@ -83,10 +83,10 @@ class Package(Struct, frozen=True, rename="camel"):
     registry_base_url: str = ""
     file_sha256: str = field(default="", name="fileSha256")
     runtime_hint: str = ""
-    transport: Transport = Transport()
+    transport: PackageTransport = PackageTransport()
     runtime_arguments: tuple[Argument, ...] = ()
     package_arguments: tuple[Argument, ...] = ()
-    environment_variables: tuple[Variable, ...] = ()
+    environment_variables: tuple[KeyValueInput, ...] = ()
 
 
 class Repository(Struct, frozen=True):

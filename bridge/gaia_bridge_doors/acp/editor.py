@@ -55,7 +55,7 @@ _USED: Final = ("elicitation", "fs", "terminal")
 _CANCEL: Final = AGENT_METHODS["session_cancel"]
 
 
-class Editor:
+class AcpEditor:
     """One editor, its conversations, and its requests. Only on the event loop.
 
     Args:

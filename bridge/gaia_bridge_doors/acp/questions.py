@@ -81,7 +81,7 @@ _OF_OTHERS: Final = (
 )
 
 
-class Questions:
+class EditorQuestions:
     """The questions of one conversation. Only on the event loop.
 
     Args:

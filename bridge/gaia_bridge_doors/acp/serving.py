@@ -26,7 +26,7 @@ from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import innermost
 from gaia_bridge.text.json_text import to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
-from gaia_bridge_doors.acp.editor import Editor
+from gaia_bridge_doors.acp.editor import AcpEditor
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import ANSWER_METHODS, can_answer
 
@@ -184,7 +184,7 @@ async def serve_editor(
     model = Model(source.name, {}, source, limits)
     images = images or await _takes_images(source)
     async with anyio.create_task_group() as tasks:
-        editor = Editor(model, bridge, images, tasks)
+        editor = AcpEditor(model, bridge, images, tasks)
         wire = Wire(reader, write, settings.acp.line_bytes, settings.stdio_grace, editor.answered)
         editor.connection = connection = Connection(editor.handle, wire, listening=False)
         try:

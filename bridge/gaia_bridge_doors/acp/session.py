@@ -36,7 +36,7 @@ from gaia_bridge_doors.acp.prompts import (
     title_of,
     user_message,
 )
-from gaia_bridge_doors.acp.questions import Questions
+from gaia_bridge_doors.acp.questions import EditorQuestions
 from gaia_bridge_doors.acp.turn import EditorTurn
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.conversation.lent_tools import Loan, offered_tools
@@ -162,7 +162,7 @@ class EditorSession:
         self._endpoint: Dispatcher | None = None
         """The endpoint of the editor's servers."""
         self._turn: EditorTurn | None = None
-        self._questions = Questions(
+        self._questions = EditorQuestions(
             served.ask,
             self.notify,
             session_id,

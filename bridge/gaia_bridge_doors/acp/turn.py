@@ -17,7 +17,7 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.acp import updates
 from gaia_bridge_doors.acp.access import Access, Workplace
 from gaia_bridge_doors.acp.channel import EditorRequest, TurnChannel
-from gaia_bridge_doors.acp.questions import Questions
+from gaia_bridge_doors.acp.questions import EditorQuestions
 from gaia_bridge_doors.conversation.errors import ChatError, as_chat_error
 from gaia_bridge_doors.conversation.models import Model
 from gaia_bridge_doors.conversation.turn import Turn
@@ -45,7 +45,7 @@ class EditorTurn:
         self,
         model: Model,
         notify: Callable[[JSON], Coroutine[Any, Any, None]],
-        questions: Questions,
+        questions: EditorQuestions,
         workplace: Workplace,
         line: TurnLog,
         farewell: float,

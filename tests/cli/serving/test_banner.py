@@ -13,7 +13,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.version import __version__
-from gaia_bridge_cli.serving.banner import Access, Told, banner
+from gaia_bridge_cli.serving.banner import ClientAccess, Told, banner
 
 TOKEN = "t" * 43
 
@@ -34,12 +34,12 @@ def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:
 
 def access_for(
     host: str, port: int = 8765, allow_hosts: tuple[str, ...] = (), token_file: Path | None = None
-) -> Access:
+) -> ClientAccess:
     policy = AccessPolicy.for_address(host, port, allow_hosts=allow_hosts, token=TOKEN if token_file else None)
-    return Access(host, port, allow_hosts, policy.hosts, token_file)
+    return ClientAccess(host, port, allow_hosts, policy.hosts, token_file)
 
 
-def text_of(*sources: FixedSource, access: Access, told: Told | None = None) -> str:
+def text_of(*sources: FixedSource, access: ClientAccess, told: Told | None = None) -> str:
     return click.unstyle(banner(sources, access, told or Told()))
 
 
@@ -77,7 +77,7 @@ def test_what_a_server_that_is_starting_offers_is_said_to_follow() -> None:
     assert "    starting: what it offers follows\n" in text_of(starting, access=access_for("127.0.0.1"))
 
 
-def first_lines(*sources: FixedSource, told: Told, access: Access | None = None) -> list[str]:
+def first_lines(*sources: FixedSource, told: Told, access: ClientAccess | None = None) -> list[str]:
     text = text_of(*sources, access=access or access_for("127.0.0.1"), told=told)
     return text.partition("\n\n")[0].splitlines()[1:]
 
@@ -187,7 +187,7 @@ def test_the_snippet_is_what_vs_code_reads() -> None:
 
 def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:
     policy = AccessPolicy.for_address("127.0.0.1", 8765, token=TOKEN, public_url="https://bridge.example/x/")
-    access = Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
+    access = ClientAccess("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
     text = text_of(CODE, access=access, told=Told(verbose=True))
     assert '"url": "https://bridge.example/x/mcp"' in text
     assert "https://bridge.example/x/agents/code/sse" in text

@@ -23,7 +23,7 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_daemon.background import fronts
 from gaia_bridge_daemon.background.fronts import Fronts
 from gaia_bridge_daemon.background.sockets import listening
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from gaia_bridge_daemon.front.greeting import DRAIN, KEEP, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
 from gaia_bridge_daemon.front.place import Scope
 from tests.cli.running import INITIALIZE
@@ -68,7 +68,7 @@ class Served:
         self.asked: list[str] = []
         self.lines: list[Line] = []
         self.fronts: Fronts
-        self.usage: Usage
+        self.usage: UserCounter
 
     async def connect(self) -> Line:
         self.lines.append(Line(*await asyncio.open_unix_connection(self.path, limit=1_000_000)))
@@ -89,7 +89,7 @@ async def served(
         made = Served(f"{folder}/a.sock")
         with listening(made.path) as bound:
             async with running_bridge(one_tool(work), settings=settings) as running, anyio.create_task_group() as tasks:
-                made.usage = Usage(12.0, 0, lambda: None)
+                made.usage = UserCounter(12.0, 0, lambda: None)
                 made.fronts = Fronts(
                     SCOPE,
                     running.bridge.dispatcher,

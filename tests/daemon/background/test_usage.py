@@ -8,7 +8,7 @@ import anyio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from gaia_bridge_daemon.background.usage import Usage
+from gaia_bridge_daemon.background.usage import UserCounter
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 async def test_some_time_after_the_last_one_it_is_unused() -> None:
     ended = anyio.Event()
-    usage = Usage(60, 10, ended.set)
+    usage = UserCounter(60, 10, ended.set)
     with usage.one_more():
         await anyio.sleep(1000)
         with usage.one_more():
@@ -39,7 +39,7 @@ async def test_some_time_after_the_last_one_it_is_unused() -> None:
 
 async def test_the_first_one_is_given_its_time_however_short_it_stays_afterwards() -> None:
     ended = anyio.Event()
-    usage = Usage(0, 10, ended.set)
+    usage = UserCounter(0, 10, ended.set)
     await anyio.sleep(9)
     assert not ended.is_set()
     with usage.one_more():
@@ -50,7 +50,7 @@ async def test_the_first_one_is_given_its_time_however_short_it_stays_afterwards
 
 async def test_one_that_nobody_ever_comes_to_ends_as_well() -> None:
     ended = anyio.Event()
-    Usage(5, 10, ended.set)
+    UserCounter(5, 10, ended.set)
     await anyio.sleep(11)
     assert ended.is_set()
 
@@ -58,7 +58,7 @@ async def test_one_that_nobody_ever_comes_to_ends_as_well() -> None:
 @pytest.mark.parametrize("keep", [None, 5.0])
 async def test_one_that_stays_for_ever_or_is_closed_is_never_unused(keep: float | None) -> None:
     ended = anyio.Event()
-    usage = Usage(keep, 1, ended.set)
+    usage = UserCounter(keep, 1, ended.set)
     with usage.one_more():
         pass
     usage.close()
@@ -68,7 +68,7 @@ async def test_one_that_stays_for_ever_or_is_closed_is_never_unused(keep: float 
 
 async def test_it_stays_as_was_said_last() -> None:
     ended = anyio.Event()
-    usage = Usage(5, 1, ended.set)
+    usage = UserCounter(5, 1, ended.set)
     usage.stay(None)
     await anyio.sleep(1000)
     assert not ended.is_set()
@@ -85,7 +85,7 @@ async def test_it_stays_as_was_said_last() -> None:
 
 
 async def test_a_request_is_a_user_while_it_lasts_and_what_is_no_request_is_none() -> None:
-    usage = Usage(None, 1, lambda: None)
+    usage = UserCounter(None, 1, lambda: None)
     seen: dict[str, int] = {}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -22,7 +22,7 @@ from gaia_bridge_daemon.front import relay as module
 from gaia_bridge_daemon.front.conversation import LOST
 from gaia_bridge_daemon.front.greeting import MOVE, REST, read_greeting, written
 from gaia_bridge_daemon.front.launching import BridgeDownError
-from gaia_bridge_daemon.front.relay import Relay, by_poll, by_select, way_for
+from gaia_bridge_daemon.front.relay import FrontRelay, by_poll, by_select, way_for
 from tests.daemon.front.test_conversation import ALL_LISTS, line
 from tests.support.waiting import PATIENCE, eventually
 
@@ -84,7 +84,7 @@ class Window:
         self.refusal = ""
         self.error: BaseException | None = None
         self.news: list[Any] = []
-        self.relay = Relay(self._reach, self.news.append, self.reading, self.writing)
+        self.relay = FrontRelay(self._reach, self.news.append, self.reading, self.writing)
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._rest = b""
         self._open = {self.listening, self.speaking}

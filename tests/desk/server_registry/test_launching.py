@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.server_registry.documents import Argument, Input, Package, Remote, Variable
+from gaia_bridge_desk.server_registry.documents import Argument, Input, KeyValueInput, Package, Remote
 from gaia_bridge_desk.server_registry.launching import UnsafeError, plan_for
 from gaia_bridge_desk.server_registry.slots import AnswersError, Asked
 from gaia_bridge_desk.server_registry.ways import RUNNERS, Way
@@ -84,7 +84,7 @@ def test_a_user_may_not_be_made_to_say_what_the_author_may_not() -> None:
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "NODE_OPTIONS", "PATH"])
 def test_a_variable_that_changes_programs_is_set_by_the_user_alone(name: str) -> None:
     def with_variable(**about: Any) -> Package:
-        return replace(NPM, environment_variables=(Variable(name=name, **about),))
+        return replace(NPM, environment_variables=(KeyValueInput(name=name, **about),))
 
     with pytest.raises(UnsafeError, match=name):
         entry_of(with_variable(value="x.so"))
@@ -100,7 +100,7 @@ def test_a_variable_that_changes_programs_is_set_by_the_user_alone(name: str) ->
 def test_a_text_of_the_author_leads_to_nothing_of_this_machine(text: str) -> None:
     for package in (
         replace(NPM, package_arguments=(positional(text),)),
-        replace(NPM, environment_variables=(Variable(name="A", value=text),)),
+        replace(NPM, environment_variables=(KeyValueInput(name="A", value=text),)),
         replace(NPM, package_arguments=(named(text),)),
     ):
         with pytest.raises(UnsafeError, match="its author writes"):
@@ -111,7 +111,7 @@ def test_a_container_gets_its_variables_by_their_names_and_no_command_line_has_t
     package = replace(
         OCI,
         runtime_arguments=(named("-e", "TOKEN={t}", variables={"t": Input(is_secret=True)}),),
-        environment_variables=(Variable(name="KEY"),),
+        environment_variables=(KeyValueInput(name="KEY"),),
     )
     entry = entry_of(package, t="s3cret", KEY="k3y")
     assert entry["env"] == {"TOKEN": "s3cret", "KEY": "k3y"}
@@ -125,7 +125,7 @@ def test_a_variable_of_a_container_that_its_author_assigns_is_looked_at_as_well(
 
 def test_an_address_is_looked_at_with_all_that_is_filled_in() -> None:
     def entry(url: str, **answers: str) -> JSON:
-        remote = Remote("sse", url, (Variable(name="X-A", value="{k}", variables={"k": Input()}),))
+        remote = Remote("sse", url, (KeyValueInput(name="X-A", value="{k}", variables={"k": Input()}),))
         return plan_for(Way("remote", remote)).entry({name: [value] for name, value in answers.items()}, kept, {})
 
     assert entry("https://{host}/mcp", host="a.example", k="1") == {
@@ -144,6 +144,6 @@ def test_an_address_is_looked_at_with_all_that_is_filled_in() -> None:
 
 def test_a_user_is_asked_for_each_name_once_and_the_address_comes_first() -> None:
     remote = Remote(
-        "sse", "https://{a}/{b}", (Variable(name="H", value="{a}{c}", variables={"a": Input(), "c": Input()}),)
+        "sse", "https://{a}/{b}", (KeyValueInput(name="H", value="{a}{c}", variables={"a": Input(), "c": Input()}),)
     )
     assert [asked.name for asked in plan_for(Way("remote", remote)).asked] == ["a", "b", "c"]

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gaia_bridge_desk.server_registry.documents import Argument, Package, Remote, Server, Transport, Variable
+from gaia_bridge_desk.server_registry.documents import (
+    Argument,
+    KeyValueInput,
+    Package,
+    PackageTransport,
+    Remote,
+    Server,
+)
 from gaia_bridge_desk.server_registry.ways import REMOTE, chosen, url_problem, ways_to
 
 NPM = Package("npm", "tool", "1.0.0")
@@ -62,15 +69,15 @@ def test_the_program_that_the_author_names_is_taken_if_it_is_there(
     [
         ({"identifier": "-g"}, "no name of a package"),
         ({"version": "latest"}, "no version"),
-        ({"transport": Transport("streamable-http", "http://127.0.0.1:1")}, "started apart from the bridge"),
+        ({"transport": PackageTransport("streamable-http", "http://127.0.0.1:1")}, "started apart from the bridge"),
         ({"file_sha256": "0" * 64}, "wants its SHA-256 checked"),
         ({"registry_type": "mcpb"}, "a bundle"),
         ({"registry_type": "tar"}, "not known here"),
         ({"package_arguments": (Argument(type="positional", value="x" * 9_000),)}, "more than 8192 characters"),
         ({"package_arguments": (Argument(type="named", name="--a\x1b[2J"),)}, "cannot be seen"),
         ({"runtime_arguments": (Argument(type="positional", value="\u202ea"),)}, "cannot be seen"),
-        ({"environment_variables": (Variable(name="A", value="a\nb"),)}, "cannot be seen"),
-        ({"environment_variables": (Variable(name="A=B"),)}, "no name of a variable"),
+        ({"environment_variables": (KeyValueInput(name="A", value="a\nb"),)}, "cannot be seen"),
+        ({"environment_variables": (KeyValueInput(name="A=B"),)}, "no name of a variable"),
         (
             {"runtime_hint": "bash", "runtime_arguments": (Argument(type="positional", value="x"),)},
             "is started by 'bash'",
