@@ -19,11 +19,11 @@ ANY_STARTER = re.compile("subprocess|" + "|".join((*STARTERS, *PREFIXES)))
 PLACES = {
     "bridge/gaia_bridge_cli/background.py": "our own program goes on as another process",
     "bridge/gaia_bridge_cli/at_login.py": "systemctl by its name, which loads nothing of the current folder",
-    "bridge/gaia_bridge/client/transports/guardian_client.py": "Python with -I, in /; `ps` by its name",
-    "bridge/gaia_bridge/client/transports/process.py": "each spec says its folder: see config/launching/workplaces.py",
+    "bridge/gaia_bridge/client/transports/children/guardian_client.py": "Python with -I, in /; `ps` by its name",
+    "bridge/gaia_bridge/client/transports/children/process.py": "each spec has its folder: see launching/workplaces.py",
     "bridge/gaia_bridge_desk/doctor/checks.py": "in /",
     "bridge/gaia_bridge_daemon/front/launching.py": "Python with -P",
-    "bridge/gaia_bridge/sources/upstream/listing/late_listing.py": "Python with -P",
+    "bridge/gaia_bridge/sources/upstream/late_listing.py": "Python with -P",
     "agents/gaia_agents/git.py": "git, which is told to run nothing that a repository configures",
     "agents/gaia_agents/isolation.py": "Python with -I and -S",
 }

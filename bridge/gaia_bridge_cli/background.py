@@ -20,7 +20,7 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import collect_in_larger_pieces, imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.options import (
     agent_option,
@@ -174,7 +174,7 @@ def background(
         with_servers=servers,
         background=Background(Place(place, name), Scope(config or "", agents, folder, servers), seconds, held),
     )
-    return run(options, ctx.find_object(Deadline))
+    return run(options, ctx.find_object(ExitDeadline))
 
 
 @click.command()

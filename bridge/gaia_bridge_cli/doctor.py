@@ -17,7 +17,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.redaction import redacted
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.common import activity, complete_server, config_option, json_option, print_json, print_rows
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_desk.doctor.checks import Finding
     from gaia_bridge_desk.doctor.examining import Examined
-    from gaia_bridge_desk.doctor.repairing import Outcome
+    from gaia_bridge_desk.doctor.repairing import RepairOutcome
 
 _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "red"}
 _WIDTH: Final = 8
@@ -72,7 +72,7 @@ def doctor(
         raise click.UsageError("--yes belongs to --fix")
     if fix and not yes and (as_json or not can_ask()):
         raise NobodyToAskError("nothing was changed: there is no terminal to ask on; --yes mends without asking")
-    deadline = ctx.find_object(Deadline)
+    deadline = ctx.find_object(ExitDeadline)
     if deadline is not None:  # a thread that hangs must not keep the process
         deadline.start()
     try:
@@ -96,8 +96,8 @@ def doctor(
 class _Repairs(NamedTuple):
     """The results of `--fix`."""
 
-    done: list[Outcome]
-    failed: list[Outcome]
+    done: list[RepairOutcome]
+    failed: list[RepairOutcome]
 
     def as_json(self) -> JSON:
         """Return the results as JSON for other programs."""

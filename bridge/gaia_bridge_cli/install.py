@@ -24,14 +24,12 @@ from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.remembered_path import remember_search_path
-from gaia_bridge_daemon.front.place import Place as SocketPlace
-from gaia_bridge_daemon.front.place import PlaceError, runtime_folder
-from gaia_bridge_daemon.front.place import Scope as BridgeScope
+from gaia_bridge_daemon.front.place import Place, PlaceError, Scope, runtime_folder
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
 from gaia_bridge_desk.editors.installing import (
-    Change,
+    FileChange,
     Wanted,
     document_of,
     plan_install,
@@ -40,7 +38,7 @@ from gaia_bridge_desk.editors.installing import (
     text_of,
     write,
 )
-from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
+from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, FilePlace, FileScope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -78,7 +76,7 @@ class _InstallOptions(Struct, frozen=True):
 
     way: str
     name: str
-    scope: BridgeScope
+    scope: Scope
     url: str
     auth: bool
     variable: str | None
@@ -167,7 +165,7 @@ def install(
     if link and everywhere:
         raise click.UsageError("--link is for one editor: name it, and leave out --all")
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
-    wanted_scope = None if scope is None else Scope(scope)
+    wanted_scope = None if scope is None else FileScope(scope)
     if way == "http" and (agents or config or not servers):
         options = [*(["--config", config] if config else []), *([] if servers else ["--no-servers"]), *agents]
         words = shlex.join(options)
@@ -230,7 +228,7 @@ def _usual_url() -> str:
     return f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/mcp"
 
 
-def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
+def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> Scope:
     """Return the scope of the bridge, whose agents the editor can start from every folder.
 
     Raises:
@@ -244,10 +242,10 @@ def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> Br
         agents = tuple(map(lasting_reference, agents))
     if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
-    return BridgeScope.of(config, agents, folder, servers)
+    return Scope.of(config, agents, folder, servers)
 
 
-def _editors_here(scope: Scope | None) -> list[Editor]:
+def _editors_here(scope: FileScope | None) -> list[Editor]:
     editors = [editor for editor in EDITORS if is_here(editor) and usual_place(editor, scope) is not None]
     if not editors:
         raise ConfigError("--all", "no editor was found", "name one: gaia-bridge install EDITOR")
@@ -268,13 +266,15 @@ def _list_editors() -> int:
     return ExitCode.OK
 
 
-def _install(editor: Editor, how: _InstallOptions, scope: Scope | None, *, remove: bool, yes: bool) -> None:
+def _install(editor: Editor, how: _InstallOptions, scope: FileScope | None, *, remove: bool, yes: bool) -> None:
     """Change the files of one editor, if the user agrees."""
     place = usual_place(editor, scope)
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
-    was_here = is_here(editor) or place.scope is Scope.WORKSPACE  # the change makes folders by which it is recognized
+    was_here = (
+        is_here(editor) or place.scope is FileScope.WORKSPACE
+    )  # the change makes folders by which it is recognized
     if _change(editor, how, place, remove=remove, yes=yes) and not remove:
         if not was_here:
             click.echo(f"{editor.title} was not found on this machine: the entry waits for it", err=True)
@@ -282,7 +282,7 @@ def _install(editor: Editor, how: _InstallOptions, scope: Scope | None, *, remov
             click.echo(hint, err=True)
 
 
-def _change(editor: Editor, how: _InstallOptions, place: Place, *, remove: bool, yes: bool) -> bool:
+def _change(editor: Editor, how: _InstallOptions, place: FilePlace, *, remove: bool, yes: bool) -> bool:
     """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
@@ -305,7 +305,7 @@ def _change(editor: Editor, how: _InstallOptions, place: Place, *, remove: bool,
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
         return False
-    backup = write(change, shared=place.scope is Scope.WORKSPACE)
+    backup = write(change, shared=place.scope is FileScope.WORKSPACE)
     if not remove:
         remember_search_path(os.environ)  # an editor that is started from the desktop does not have this PATH
     done = "removed from" if remove else "installed in"
@@ -314,7 +314,7 @@ def _change(editor: Editor, how: _InstallOptions, place: Place, *, remove: bool,
     return True
 
 
-def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Wanted) -> str:
+def _note_of_replaced(editor: Editor, place: FilePlace, change: FileChange, wanted: Wanted) -> str:
     """Return a note on agents that the editor has now, and that the new entry leaves out; empty if there are none."""
     from gaia_bridge.bridge.discovery.imports import short_path
     from gaia_bridge_desk.doctor.editors import EditorEntry, install_command, replaced_agents
@@ -329,7 +329,7 @@ def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Want
     return f"no longer published: {', '.join(map(short_path, gone))}; to publish all of them: {again}"
 
 
-def _agreed(change: Change) -> bool:
+def _agreed(change: FileChange) -> bool:
     """Ask the user for consent to a change.
 
     Raises:
@@ -341,7 +341,7 @@ def _agreed(change: Change) -> bool:
     return click.confirm(question, default=True, err=True)
 
 
-def _by_hand(editor: Editor, how: _InstallOptions, scope: Scope | None, remove: bool) -> None:
+def _by_hand(editor: Editor, how: _InstallOptions, scope: FileScope | None, remove: bool) -> None:
     """Print instructions for the user, where we cannot change the files.
 
     Raises:
@@ -357,11 +357,11 @@ def _by_hand(editor: Editor, how: _InstallOptions, scope: Scope | None, remove: 
     _print(editor, how, None)
 
 
-def _print(editor: Editor, how: _InstallOptions, place: Place | None) -> None:
+def _print(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> None:
     click.echo(snippet(editor, _wanted(editor, how, place)), nl=False)
 
 
-def _print_links(editor: Editor, how: _InstallOptions, place: Place | None) -> None:
+def _print_links(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> None:
     """Print the links with which an editor installs the bridge itself.
 
     Raises:
@@ -381,7 +381,7 @@ def _print_links(editor: Editor, how: _InstallOptions, place: Place | None) -> N
         click.echo(f"they lead to a program of this machine; {hint}", err=True)
 
 
-def _wanted(editor: Editor, how: _InstallOptions, place: Place | None) -> Wanted:
+def _wanted(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> Wanted:
     """Return the entry for the editor's file.
 
     Raises:
@@ -395,12 +395,12 @@ def _wanted(editor: Editor, how: _InstallOptions, place: Place | None) -> Wanted
         config += [] if how.scope.servers else ["--no-servers"]
         agents = how.scope.agents
         named = list(agents) if how.way == "stdio" else [word for agent in agents for word in ("--agent", agent)]
-        in_folder = place is not None and place.scope is Scope.WORKSPACE
+        in_folder = place is not None and place.scope is FileScope.WORKSPACE
         cwd = shape.workspace if how.way == "stdio" and in_folder else None
         return Wanted(how.name, program_entry(shape, command, [*begin, *words, *config, *named], cwd=cwd))
     if how.way == "unix":
         return Wanted(how.name, _socket_entry(editor, how))
-    asks = how.asks and editor.prompts and (place is None or place.scope is not Scope.REMOTE)
+    asks = how.asks and editor.prompts and (place is None or place.scope is not FileScope.REMOTE)
     entry = address_entry(
         shape,
         how.url,
@@ -419,7 +419,7 @@ def _socket_entry(editor: Editor, how: _InstallOptions) -> dict[str, object]:
         problem = "it does not reach sockets"
         raise ConfigError(f"{editor.title} --unix", problem, "leave out --unix: gaia-bridge connect reaches it instead")
     try:
-        socket = SocketPlace(runtime_folder(), how.scope.name).http
+        socket = Place(runtime_folder(), how.scope.name).http
     except PlaceError as error:
         raise ConfigError("--unix", str(error)) from None
     entry = address_entry(editor.shape, f"unix://{socket}#/mcp")
@@ -427,10 +427,10 @@ def _socket_entry(editor: Editor, how: _InstallOptions) -> dict[str, object]:
     return entry
 
 
-def _lists_servers(scope: BridgeScope, place: Place) -> bool:
+def _lists_servers(scope: Scope, place: FilePlace) -> bool:
     """Return whether there is a server to publish; an unreadable file counts as one, as the bridge will report it."""
     path = Path(scope.config) if scope.config else None
-    if path is None and place.scope is not Scope.WORKSPACE:
+    if path is None and place.scope is not FileScope.WORKSPACE:
         path = default_servers_path()
     try:
         return any(not is_disabled(entry) for entry in ServersConfig(path).entries.values())
@@ -438,14 +438,14 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
         return True
 
 
-def _hints(editor: Editor, how: _InstallOptions, place: Place) -> Iterator[str]:
+def _hints(editor: Editor, how: _InstallOptions, place: FilePlace) -> Iterator[str]:
     """Yield hints on the entry, the next step, and a note for later."""
-    if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
+    if place.scope is FileScope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
         variable = how.token_variable
         yield f"it is reached while the bridge runs: gaia-bridge serve{'' if variable is None else ' --auth'}"
-        if how.asks and editor.prompts and place.scope is not Scope.REMOTE:
+        if how.asks and editor.prompts and place.scope is not FileScope.REMOTE:
             yield (
                 "it asks for the token, which is in ~/.gaia/bridge-token; agents outside of VS Code's own chat are "
                 "lent no server that asks: for these, leave out --http, or name a --token-variable"
@@ -469,7 +469,7 @@ def _hints(editor: Editor, how: _InstallOptions, place: Place) -> Iterator[str]:
         )
 
 
-def _diff(change: Change, own: set[str]) -> Iterator[str]:
+def _diff(change: FileChange, own: set[str]) -> Iterator[str]:
     """Yield the change as a diff for people: secrets beside our entry are not shown.
 
     Args:

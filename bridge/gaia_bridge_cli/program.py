@@ -16,14 +16,14 @@ from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge_cli.options import is_debug
 from gaia_bridge_cli.origin import installed_from
 from gaia_bridge_cli.streams import queue_stderr
 
 
-def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
+def run(args: Sequence[str] | None, prog_name: str, deadline: ExitDeadline | None = None) -> int:
     """Run the command line; called by `gaia_bridge_cli.main` once everything is imported.
 
     Args:

@@ -6,12 +6,12 @@ import sys
 
 import anyio
 
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.serving import shutdown
 from gaia_bridge_cli.serving.shutdown import Shutdown
 
 shutdown.__dict__["STOP_DEADLINE"] = 0.2
-deadline = Deadline(0.2)
+deadline = ExitDeadline(0.2)
 
 
 async def main() -> None:

@@ -210,7 +210,7 @@ def test_a_server_on_stdio_is_called_through_the_bridge_without_anything_slow(tm
     options = ["--stdio", "--no-agents", "--config", str(servers_file(tmp_path))]
     printed, imported = imported_by("serve", *options, said=conversation("one__greet"))
     assert json.loads(printed.splitlines()[-1])["result"]["content"][0]["text"] == "hello"
-    assert "gaia_bridge.client.transports.stdio" in imported
+    assert "gaia_bridge.client.transports.children.stdio" in imported
     assert imported & SLOW_WITH_A_SERVER == set()
 
 

@@ -30,8 +30,8 @@ MODULES = """
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
     bridge/client/test_requests.py bridge/client/test_connection.py bridge/client/test_subscriptions.py
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
-    bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
-    bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
+    bridge/client/transports/http/test_sessions.py bridge/client/transports/http/test_sse.py
+    bridge/client/transports/http/test_streamable_http.py bridge/sources/test_change_queue.py
     bridge/sources/upstream/listing/test_feature_cache.py bridge/sources/upstream/listing/test_feature_lists.py
     bridge/sources/upstream/listing/test_first_look.py bridge/sources/upstream/test_relay.py
     bridge/sources/upstream/test_restart_policy.py bridge/sources/upstream/test_supervisor.py

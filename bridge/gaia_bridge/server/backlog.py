@@ -3,7 +3,7 @@
 A client may ask for more than it reads, and a server may answer faster than answers can be written. Without a bound all
 of that waits here as objects. So a call waits before it is made while too much waits for its client, and of calls whose
 answers may be large only so many are made at once. Knows nothing of how answers are carried: whoever carries them tells
-when one has left (`Turn.over`).
+when one has left (`CallTurn.over`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Target = tuple[str, str]
 """A method, and the name or URI that it is about."""
 
 
-class Turn:
+class CallTurn:
     """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
 
     __slots__ = ("_backlog", "_expected", "_over", "_slow", "client", "size", "target")
@@ -82,7 +82,7 @@ class _Client:
     __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
-        self.turns: dict[Turn, None] = {}
+        self.turns: dict[CallTurn, None] = {}
         """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
         self.large = 0
         """Of these, the calls that were made just now and whose answers may be large."""
@@ -118,7 +118,7 @@ class Backlog:
         """The targets of the calls that are not over."""
         return [turn.target for state in self._clients.values() for turn in state.turns]
 
-    async def begin(self, client: Hashable, target: Target, cut: Callable[[], None] | None = None) -> Turn:
+    async def begin(self, client: Hashable, target: Target, cut: Callable[[], None] | None = None) -> CallTurn:
         """Wait until a call of a tool, prompt or resource may be made.
 
         Args:
@@ -132,7 +132,7 @@ class Backlog:
             state = self._clients[client] = _Client()
         size = self._sizes.get(target, 0)
         expected = None if 0 < size < self.limits.large else size
-        turn = Turn(self, client, target)
+        turn = CallTurn(self, client, target)
         state.turns[turn] = None
         try:
             if self._may_begin(state, expected):
@@ -161,7 +161,7 @@ class Backlog:
         if self.held > self.limits.total_bytes:
             self._cut_off()
 
-    def let_go(self, turn: Turn, size: int) -> None:
+    def let_go(self, turn: CallTurn, size: int) -> None:
         """Stop counting a call, which is over, and its answer of that size."""
         state = self._clients[turn.client]
         state.held -= size

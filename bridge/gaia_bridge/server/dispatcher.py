@@ -41,7 +41,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.introduction import (
     TASKS_EXTENSION,
     capabilities_of,
@@ -54,7 +54,7 @@ from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.published_search import PublishedSearch
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions import Subscribers
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -116,7 +116,7 @@ class Dispatcher:
         self.catalog = catalog
         self.settings = settings
         self._own = own or new_id()
-        self.subscriptions = Subscriptions(catalog, settings.subscriptions)
+        self.subscriptions = Subscribers(catalog, settings.subscriptions)
         """The clients that are notified of changes, while it runs."""
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._results = ClientResults(catalog, settings)
@@ -151,7 +151,7 @@ class Dispatcher:
         """
         return self._methods.serve(cast("Call", request))  # it has all that these two methods ask of a call
 
-    def notified(self, connection: Connection, message: Mapping[str, Any]) -> None:
+    def notified(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
         """Handle a notification."""
         params = message.get("params")
         params = params if is_object(params) else {}

@@ -20,7 +20,7 @@ from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.instructions import fitted, fitted_alone
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits, Settings
@@ -200,7 +200,7 @@ def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
     return {"instructions": instructions}
 
 
-def tells_of(connection: Connection, kind: ChangeKind) -> bool:
+def tells_of(connection: ClientConnection, kind: ChangeKind) -> bool:
     """Return whether a client of the handshake era saw that a list may change; true if it saw no capabilities."""
     if connection.sent_capabilities is None:
         return True

@@ -26,7 +26,7 @@ from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.published_search import PublishedSearch
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions import Subscribers
 from gaia_bridge.server.tool_search import SearchError
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON, is_object
@@ -43,7 +43,7 @@ class Methods:
         settings: Settings,
         tool_search: PublishedSearch,
         results: ClientResults,
-        subscriptions: Subscriptions,
+        subscriptions: Subscribers,
         own: str,
         chain: MiddlewareChain,
     ) -> None:

@@ -30,7 +30,7 @@ from gaia_bridge.protocol.meta import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.introduction import capabilities_of, tells_of
 from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.sources.change_queue import ChangeQueue
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 _URIS: Final = "resourceSubscriptions"
 
 
-class Subscriptions:
+class Subscribers:
     """All clients of one endpoint that want to be notified of changes."""
 
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
@@ -50,7 +50,7 @@ class Subscriptions:
         self._limits = limits
         self.interest = ResourceInterest(catalog, self.publish)
         """The resources that clients want."""
-        self._legacy: dict[Connection, _LegacyClient] = {}
+        self._legacy: dict[ClientConnection, _LegacyClient] = {}
         self._streams: set[_Stream] = set()
 
     def publish(self, change: Change) -> None:
@@ -110,7 +110,7 @@ class Subscriptions:
             possible[_URIS] = list(dict.fromkeys(uris))
         return possible
 
-    def add_legacy(self, connection: Connection) -> None:
+    def add_legacy(self, connection: ClientConnection) -> None:
         """Add a client of the handshake era, after its handshake. The end of its connection removes it."""
         if connection in self._legacy:
             return
@@ -125,7 +125,7 @@ class Subscriptions:
 
         connection.when_closed(forget)
 
-    async def subscribe(self, connection: Connection, uri: str) -> None:
+    async def subscribe(self, connection: ClientConnection, uri: str) -> None:
         """Notify a legacy client of updates of `uri`. A client that asks has finished the handshake, announced or not.
 
         Raises:
@@ -146,7 +146,7 @@ class Subscriptions:
             self._forget(client, uri)
             raise
 
-    def made_task(self, connection: Connection, task: str) -> None:
+    def made_task(self, connection: ClientConnection, task: str) -> None:
         """Note that a legacy client made a task, which no other client is notified of, can ask for, or cancels."""
         self.add_legacy(connection)
         if (client := self._legacy.get(connection)) is not None:
@@ -154,12 +154,12 @@ class Subscriptions:
             if len(client.tasks) > self._limits.tasks:
                 del client.tasks[next(iter(client.tasks))]
 
-    def has_made(self, connection: Connection, task: object) -> bool:
+    def has_made(self, connection: ClientConnection, task: object) -> bool:
         """Return whether a legacy client made a task; no other may see it (basic/utilities/tasks, "Task Isolation")."""
         client = self._legacy.get(connection)
         return client is not None and isinstance(task, str) and task in client.tasks
 
-    def unsubscribe(self, connection: Connection, uri: str) -> None:
+    def unsubscribe(self, connection: ClientConnection, uri: str) -> None:
         """Stop notifying a legacy client of updates of `uri`."""
         if (client := self._legacy.get(connection)) is not None:
             self._forget(client, uri)
@@ -212,7 +212,7 @@ class _LegacyClient:
             do: many declare no `listChanged` and announce all the same (FastMCP 1).
     """
 
-    def __init__(self, connection: Connection, patience: float, *, all_lists: bool) -> None:
+    def __init__(self, connection: ClientConnection, patience: float, *, all_lists: bool) -> None:
         self._connection = connection
         self._patience = patience
         self._all_lists = all_lists

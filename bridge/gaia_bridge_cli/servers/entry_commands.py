@@ -216,10 +216,10 @@ def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
     """Return the servers that were pasted, with the variables of the files that they name."""
     from gaia_bridge.config.paths import current_folder, home_folder
     from gaia_bridge_cli.servers.outside_variables import with_variable_file
-    from gaia_bridge_desk.editors.reading import Surroundings
+    from gaia_bridge_desk.editors.reading import ReferenceValues
 
     text, folder = command or name, current_folder()
-    around = Surroundings(str(home_folder()), str(folder))
+    around = ReferenceValues(str(home_folder()), str(folder))
     try:
         servers = pasted_entries(sys.stdin.read() if text == "-" else text, around, name if command else None)
     except PasteError as error:

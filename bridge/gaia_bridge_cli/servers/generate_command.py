@@ -18,7 +18,7 @@ from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_opt
 if TYPE_CHECKING:
     from gaia_bridge_cli.servers.server_probe import Probe
     from gaia_bridge_cli.servers.targets import Target
-    from gaia_bridge_desk.client_code import Offer
+    from gaia_bridge_desk.client_code import ServerOffer
 
 _MARK = "`gaia-bridge generate client`"
 """A text in the first lines of every generated file."""
@@ -88,16 +88,16 @@ def _refuse_foreign(file: Path) -> None:
     raise click.UsageError(f"{str(file)!r} was not generated, and is left as it is; expected another file, or none")
 
 
-def _offer(reached: Target, probed: Probe) -> Offer:
+def _offer(reached: Target, probed: Probe) -> ServerOffer:
     """Return the features of the server, as the configuration tailors and permits them."""
     from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
     from gaia_bridge_cli.servers.server_probe import shown_tools
-    from gaia_bridge_desk.client_code import Offer
+    from gaia_bridge_desk.client_code import ServerOffer
 
     options = reached.spec.options
     shown = shown_tools(probed.definitions.get("tool", []), options.tools)
     tools = [dict(tool) for tool in shown.features.tools if is_permitted(shown.call(tool["name"], {})[0], options)]
-    return Offer(
+    return ServerOffer(
         str(probed.handshake.info.get("name") or reached.name),
         tools,
         probed.definitions.get("prompt", []),

@@ -19,7 +19,7 @@ from gaia_bridge.protocol.vocabulary import LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
-from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
+from gaia_bridge.sources.upstream.listing.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 
@@ -84,7 +84,7 @@ class Probe(Struct, frozen=True):
     """Features that the server declares, and that did not work."""
 
 
-class Answer(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """The answer to one call."""
 
     result: JSON
@@ -128,7 +128,7 @@ async def probe(
         return Probe(connection.handshake, connected, listed, ping, definitions, problems)
 
 
-async def call(server: AskedServer, tool: str | None, arguments: Callable[[JSON], Awaitable[JSON]]) -> Answer:
+async def call(server: AskedServer, tool: str | None, arguments: Callable[[JSON], Awaitable[JSON]]) -> CallAnswer:
     """Connect and call one tool.
 
     Args:
@@ -161,7 +161,7 @@ async def call(server: AskedServer, tool: str | None, arguments: Callable[[JSON]
         server.activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
-        return Answer(result, anyio.current_time() - started)
+        return CallAnswer(result, anyio.current_time() - started)
 
 
 async def get_prompt(server: AskedServer, prompt: str | None, arguments: Callable[[JSON], Awaitable[JSON]]) -> JSON:

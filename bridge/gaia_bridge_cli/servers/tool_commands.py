@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.settings import UpstreamLimits
     from gaia_bridge.text.json_types import JSON
-    from gaia_bridge_cli.servers.server_probe import Answer, Probe
+    from gaia_bridge_cli.servers.server_probe import CallAnswer, Probe
 
 _NOBODY_TO_ASK = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
 
@@ -96,7 +96,7 @@ def call(
         from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
 
-    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
+    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> CallAnswer:
         delegate = CallerDelegate(name, activity, asks=asks)
         server = AskedServer(transport, limits, activity, spec.options, delegate)
         return await call_tool(server, tool, partial(arguments_for, arguments, activity=activity, asks=asks))
@@ -198,7 +198,7 @@ def _is_about_asking(reason: str) -> bool:
     return "input()" not in reason and any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
-def _print_answer(tool: str, answer: Answer) -> None:
+def _print_answer(tool: str, answer: CallAnswer) -> None:
     """Print the answer of a tool; if the tool failed, on standard error, since that is no result."""
     content, structured = answer.result.get("content"), answer.result.get("structuredContent")
     blocks = content if is_array(content) else []

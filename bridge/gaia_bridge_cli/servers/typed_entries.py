@@ -20,7 +20,7 @@ from gaia_bridge.protocol.names import MAX_SERVER_NAME, is_server_name
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_desk.editors.jsonc import strict
-from gaia_bridge_desk.editors.reading import Found, Surroundings, found_in, servers_in
+from gaia_bridge_desk.editors.reading import Found, ReferenceValues, found_in, servers_in
 
 if TYPE_CHECKING:
     pass
@@ -230,7 +230,7 @@ def is_pasted(text: str) -> bool:
     return text == "-" or text.lstrip().startswith(("{", '"'))
 
 
-def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> dict[str, Found]:
+def pasted_entries(text: str, around: ReferenceValues, name: str | None = None) -> dict[str, Found]:
     """Return the servers of a pasted text, by name.
 
     Args:

@@ -28,7 +28,7 @@ _NAMES = 12
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 
 
-class Access(Struct, frozen=True):
+class ClientAccess(Struct, frozen=True):
     """The restrictions on clients.
 
     Args:
@@ -88,7 +88,7 @@ class BannerFacts(Struct, frozen=True):
 _NOTHING_MORE: Final = BannerFacts()
 
 
-def banner(sources: Iterable[Published], access: Access, facts: BannerFacts = _NOTHING_MORE) -> str:
+def banner(sources: Iterable[Published], access: ClientAccess, facts: BannerFacts = _NOTHING_MORE) -> str:
     """Return the whole text. Its colours are removed later if the output is no terminal.
 
     Args:
@@ -100,7 +100,7 @@ def banner(sources: Iterable[Published], access: Access, facts: BannerFacts = _N
     return "\n".join(("", *_first_lines(published, access, facts), *_lines(published, access, facts)))
 
 
-def _first_lines(sources: Sequence[Published], access: Access, facts: BannerFacts) -> Iterator[str]:
+def _first_lines(sources: Sequence[Published], access: ClientAccess, facts: BannerFacts) -> Iterator[str]:
     """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
     servers = [source.name for source in sources if source.kind is SourceKind.SERVER]
@@ -134,7 +134,7 @@ def _with_offer(source: Published) -> str:
     return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
 
 
-def _lines(sources: Sequence[Published], access: Access, facts: BannerFacts) -> Iterator[str]:
+def _lines(sources: Sequence[Published], access: ClientAccess, facts: BannerFacts) -> Iterator[str]:
     url, models = access.base_url, [one_line(model) for model in facts.models]
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
@@ -182,7 +182,7 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
+def _access_lines(access: ClientAccess, verbose: bool) -> Iterator[str]:
     if access.token_file is None:
         who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
         yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"

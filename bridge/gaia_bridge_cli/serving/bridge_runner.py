@@ -29,7 +29,7 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError
 from gaia_bridge.middleware.base import Middleware
@@ -40,7 +40,7 @@ from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.interrupts import ended_by_interrupt
 from gaia_bridge_cli.logs import hide_in_log, keep_log
@@ -116,7 +116,7 @@ class _Content(Struct, frozen=True):
     """Reloads the agents."""
 
 
-def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
+def run(options: ServeOptions, deadline: ExitDeadline | None = None) -> int:
     """Serve until a signal, or until the client of a stdio server has gone.
 
     Args:
@@ -130,7 +130,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
         BridgeError: The bridge could not start.
     """
     if deadline is None:
-        deadline = Deadline()
+        deadline = ExitDeadline()
     else:  # the process is ours
         GUARDIAN.watch_agents()
         deadline.last = GUARDIAN.last_news
@@ -151,7 +151,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     return ExitCode.OK
 
 
-def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
+def _run_stdio(options: ServeOptions, deadline: ExitDeadline) -> None:
     claimed = claim_stdio()
     content = _load(options)
 
@@ -161,18 +161,27 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
     _run(options, content, deadline, options.settings.stdio_grace, serve)
 
 
-def _run_http(options: ServeOptions, deadline: Deadline) -> None:
+def _run_http(options: ServeOptions, deadline: ExitDeadline) -> None:
     with imported_for_good():
         from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
-        from gaia_bridge_cli.serving.banner import Access, banner
+        from gaia_bridge_cli.serving.banner import ClientAccess, banner
 
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
     token = LiveToken(text)
-    given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
-    AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
+    policy_for = partial(
+        AccessPolicy.for_address,
+        options.host,
+        allow_hosts=options.allow_hosts,
+        allow_origins=options.allow_origins,
+        token=token,
+        limits=limits,
+        public_url=options.public_url,
+        proxies=options.proxies,
+    )
+    policy_for(1)  # report invalid options before anything else
     with ExitStack() as opened:
         try:
             sockets = bind(options.host, options.port)
@@ -181,8 +190,8 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         for sock in sockets:
             opened.callback(sock.close)
         port: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(options.host, port, *given)
-        access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
+        policy = policy_for(port)
+        access = ClientAccess(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
         content = _load(options, token)
 
         async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
@@ -240,7 +249,7 @@ def _names_of_configured(content: _Content) -> frozenset[str]:
     return frozenset(spec.name for spec in content.servers).difference(loaded.name for loaded in content.agents)
 
 
-def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
+def _run_background(options: ServeOptions, background: Background, deadline: ExitDeadline) -> None:
     with imported_for_good():
         from gaia_bridge_daemon.background.serving import serve_background
         from gaia_bridge_daemon.background.sockets import listening, remove_left
@@ -258,7 +267,7 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
 def _run(
     options: ServeOptions,
     content: _Content,
-    deadline: Deadline,
+    deadline: ExitDeadline,
     grace: float,
     serve: Callable[[Bridge, Shutdown], Awaitable[None]],
 ) -> None:

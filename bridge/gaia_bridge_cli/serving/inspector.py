@@ -12,8 +12,8 @@ import anyio
 import click
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.error_output import ErrorOutput
-from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.client.transports.children.error_output import ErrorOutput
+from gaia_bridge.client.transports.children.process import Child, exit_text, undisturbed
 from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits

@@ -20,7 +20,7 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.output import counted
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Shutdown:
     """
 
     def __init__(
-        self, deadline: Deadline, grace: float, *, has_children: Callable[[], bool], calls: Callable[[], list[str]]
+        self, deadline: ExitDeadline, grace: float, *, has_children: Callable[[], bool], calls: Callable[[], list[str]]
     ) -> None:
         self.scope = anyio.CancelScope()
         self.stop: Callable[[], None] = self.scope.cancel

@@ -23,7 +23,7 @@ from gaia_bridge.client import ClientDelegate, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.http_values import url_for_log, usable_url
+from gaia_bridge.client.transports.http.http_values import url_for_log, usable_url
 from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError

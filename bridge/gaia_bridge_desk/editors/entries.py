@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_loopback_host
-from gaia_bridge_desk.editors.table import Shape
+from gaia_bridge_desk.editors.table import EntryShape
 
 _OUR_NAMES: Final = frozenset({"gaia-bridge", "gaia-mcp-bridge", "gaia_bridge"})
 """The program, the package, and the module."""
@@ -27,7 +27,7 @@ _OF_PROGRAMS: Final = frozenset({"dev", "env", "environment", "envFile", "env_va
 """Keys that go only with a program, not with an address."""
 
 
-def program_entry(shape: Shape, command: str, args: Sequence[str], *, cwd: str | None = None) -> JSON:
+def program_entry(shape: EntryShape, command: str, args: Sequence[str], *, cwd: str | None = None) -> JSON:
     """Return the entry of a server that the editor starts and talks to over stdio.
 
     Args:
@@ -47,7 +47,7 @@ def program_entry(shape: Shape, command: str, args: Sequence[str], *, cwd: str |
 
 
 def address_entry(
-    shape: Shape, url: str, *, token_variable: str | None = None, token_input: str | None = None
+    shape: EntryShape, url: str, *, token_variable: str | None = None, token_input: str | None = None
 ) -> JSON | None:
     """Return the entry of a server that runs already.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,8 @@ def test_a_kind_has_a_method_that_is_served_a_list_and_a_notification(kind: Defi
     assert kind.method in METHODS | EXTENSION_METHODS
     assert LIST_CHANGED[list_changed(kind.change)] is kind.change in LISTS
     definition = {kind.key: "x"}
-    features = ServerFeatures(ServerInfo("a", "1"), **{kind.attribute: (definition,)})
+    lists: dict[str, Any] = {kind.attribute: (definition,)}
+    features = ServerFeatures(ServerInfo("a", "1"), **lists)
     assert kind.of(features) == (definition,)
     assert list(kind.listed(features)) == [(definition, definition)]
 

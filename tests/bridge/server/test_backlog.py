@@ -17,7 +17,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server import backlog as module
-from gaia_bridge.server.backlog import Backlog, Turn
+from gaia_bridge.server.backlog import Backlog, CallTurn
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
@@ -259,7 +259,7 @@ def backlog() -> Backlog:
     return Backlog(BacklogLimits(client_bytes=10, total_bytes=30, large=5, at_once=2, patience=0.05))
 
 
-async def begun(backlog: Backlog, client: str, target: str, cut: Callable[[], None] | None = None) -> Turn:
+async def begun(backlog: Backlog, client: str, target: str, cut: Callable[[], None] | None = None) -> CallTurn:
     with anyio.fail_after(PATIENCE):
         return await backlog.begin(client, ("tools/call", target), cut)
 

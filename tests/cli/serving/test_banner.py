@@ -13,7 +13,7 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.version import __version__
-from gaia_bridge_cli.serving.banner import Access, BannerFacts, banner
+from gaia_bridge_cli.serving.banner import BannerFacts, ClientAccess, banner
 
 TOKEN = "t" * 43
 
@@ -34,12 +34,12 @@ def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:
 
 def access_for(
     host: str, port: int = 8765, allow_hosts: tuple[str, ...] = (), token_file: Path | None = None
-) -> Access:
-    policy = AccessPolicy.for_address(host, port, allow_hosts, (), TOKEN if token_file else None)
-    return Access(host, port, allow_hosts, policy.hosts, token_file)
+) -> ClientAccess:
+    policy = AccessPolicy.for_address(host, port, allow_hosts=allow_hosts, token=TOKEN if token_file else None)
+    return ClientAccess(host, port, allow_hosts, policy.hosts, token_file)
 
 
-def text_of(*sources: FixedSource, access: Access, facts: BannerFacts | None = None) -> str:
+def text_of(*sources: FixedSource, access: ClientAccess, facts: BannerFacts | None = None) -> str:
     return click.unstyle(banner(sources, access, facts or BannerFacts()))
 
 
@@ -77,7 +77,7 @@ def test_what_a_server_that_is_starting_offers_is_said_to_follow() -> None:
     assert "    starting: what it offers follows\n" in text_of(starting, access=access_for("127.0.0.1"))
 
 
-def first_lines(*sources: FixedSource, facts: BannerFacts, access: Access | None = None) -> list[str]:
+def first_lines(*sources: FixedSource, facts: BannerFacts, access: ClientAccess | None = None) -> list[str]:
     text = text_of(*sources, access=access or access_for("127.0.0.1"), facts=facts)
     return text.partition("\n\n")[0].splitlines()[1:]
 
@@ -186,8 +186,8 @@ def test_the_snippet_is_what_vs_code_reads() -> None:
 
 
 def test_behind_a_proxy_the_urls_are_those_of_clients() -> None:
-    policy = AccessPolicy.for_address("127.0.0.1", 8765, (), (), TOKEN, None, "https://bridge.example/x/")
-    access = Access("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, token=TOKEN, public_url="https://bridge.example/x/")
+    access = ClientAccess("127.0.0.1", 8765, (), policy.hosts, Path("token"), policy.public)
     text = text_of(CODE, access=access, facts=BannerFacts(verbose=True))
     assert '"url": "https://bridge.example/x/mcp"' in text
     assert "https://bridge.example/x/agents/code/sse" in text

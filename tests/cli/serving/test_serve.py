@@ -20,7 +20,7 @@ from gaia_bridge_cli import main
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.serving import bridge_runner
 from gaia_bridge_cli.serving.agent_choice import AgentChoice
-from gaia_bridge_cli.serving.banner import Access, BannerFacts
+from gaia_bridge_cli.serving.banner import BannerFacts, ClientAccess
 from gaia_bridge_cli.serving.bridge_runner import ServeOptions
 from tests.cli.running import write_agent
 
@@ -245,7 +245,7 @@ def test_behind_a_proxy_the_banner_leads_editors_to_the_public_address_and_names
     class Stop(Exception):
         pass
 
-    def banner(sources: object, access: Access, facts: BannerFacts) -> str:
+    def banner(sources: object, access: ClientAccess, facts: BannerFacts) -> str:
         shown.append(facts)
         raise Stop
 

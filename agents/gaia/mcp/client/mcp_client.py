@@ -272,7 +272,7 @@ class MCPClient:
             RuntimeError: It is not connected, or answered with an error.
             TimeoutError: It did not answer in time.
         """
-        return [entry for entry in self._listed("skill", self._asked) if is_object(entry)]
+        return [entry for entry in self._listed("skill", self._make_request) if is_object(entry)]
 
     def get_skill(self, uri: str) -> dict[str, Any]:
         """Read the present entry of one skill.
@@ -284,7 +284,7 @@ class MCPClient:
             RuntimeError: There is no such skill, or no connection.
             TimeoutError: It did not answer in time.
         """
-        entry = self._asked(SKILLS_GET, {"uri": uri}).get("skill")
+        entry = self._make_request(SKILLS_GET, {"uri": uri}).get("skill")
         return entry if is_object(entry) else {}
 
     def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
@@ -302,10 +302,10 @@ class MCPClient:
         from gaia_bridge.sources.skills.verification import uri_of, verified
 
         uri = uri_of(skill, path)
-        contents = self._asked("resources/read", {"uri": uri}).get("contents")
+        contents = self._make_request("resources/read", {"uri": uri}).get("contents")
         return verified(skill, uri, [item for item in contents if is_object(item)] if is_array(contents) else [])
 
-    def _asked(self, method: str, *params: dict[str, Any]) -> dict[str, Any]:
+    def _make_request(self, method: str, *params: dict[str, Any]) -> dict[str, Any]:
         """Make a request, and return its result.
 
         Raises:

@@ -48,7 +48,7 @@ from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.names import MAX_NAME, clean_name
-from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
+from gaia_bridge.runtime.own_loop import FactoryTimeoutError, OwnLoop
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
@@ -355,7 +355,7 @@ class _Search:
         loop, seconds = OwnLoop(name), self.limits.factory_timeout
         try:
             made = loop.run(coming, seconds, self.limits.farewell)
-        except FactoryTimeout:
+        except FactoryTimeoutError:
             problem = f"{name}() has not returned within {seconds:g} s"
             raise self.error(problem, "it may connect to something later, when a tool first needs it") from None
         except BaseException as error:  # noqa: B036 - the boundary: see the package's description

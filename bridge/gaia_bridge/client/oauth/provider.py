@@ -31,7 +31,7 @@ from gaia_bridge.client.oauth.grants import SdkClient, check_authorization_serve
 from gaia_bridge.client.oauth.interaction import Login, NoInteraction, UserInteraction
 from gaia_bridge.client.oauth.store import StoredLogin, TokenStore
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import origin, usable_url
+from gaia_bridge.client.transports.http.http_values import origin, usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits

@@ -34,17 +34,14 @@ from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
-    BODY_ARRIVED,
-    DISCONNECT,
     HEAD_END,
     INVALID_REQUEST,
-    SAME_HEAD,
-    WHOLE_BODY,
     Departure,
     SeenHead,
     fields_problem,
     head_problem,
 )
+from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, DISCONNECT, SAME_HEAD, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)
@@ -209,10 +206,12 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        if self._part is _Part.HEAD and (not self._held if self._read_same() else self._body_wait):
-            self._watch()  # nearly all requests take this way
-        else:
+        if self._part is _Part.HEAD:
+            self._read_same()
+        if self._held and self._body_wait is None:
             self._read()
+        else:
+            self._watch()  # nearly all requests take this way: they are read, or wait for their body
 
     def _read(self) -> None:
         try:

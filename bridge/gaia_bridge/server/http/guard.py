@@ -37,7 +37,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, TWO_LENGTHS, WHOLE_BODY
+from gaia_bridge.server.http.request_heads import TWO_LENGTHS
+from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:

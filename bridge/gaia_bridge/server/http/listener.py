@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.connection import LISTENING, ConnectionConfig, HttpConnection
 from gaia_bridge.settings import HttpLimits
 
@@ -285,21 +286,25 @@ class _Server(uvicorn.Server):
 
 
 async def serve_until_cancelled(
-    make_app: Callable[[int], ASGIApp],
+    make_app: Callable[[AccessPolicy], ASGIApp],
+    policy_for: Callable[[str, int], AccessPolicy],
     host: str,
     port: int,
-    limits: HttpLimits,
+    *,
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
 ) -> None:
-    """Listen and serve the app for the port that is bound; see `Bridge.serve_http`.
+    """Listen and serve; see `Bridge.serve_http`.
 
-    The status is started with the URLs that are served.
+    Args:
+        make_app: Returns the application that a policy guards.
+        policy_for: Returns the policy of the address, with the port that is really bound.
+        task_status: Started with the URLs that are served.
     """
     sockets = bind(host, port)
     try:
-        bound: int = sockets[0].getsockname()[1]
-        server = HttpServer(make_app(bound), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
+        policy = policy_for(host, sockets[0].getsockname()[1])
+        server = HttpServer(make_app(policy), sockets=sockets, limits=policy.limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
             task_status.started([f"http://{_authority(*address)}" for address in server.addresses])

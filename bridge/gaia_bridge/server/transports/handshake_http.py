@@ -22,7 +22,7 @@ from gaia_bridge.protocol.messages import (
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
@@ -127,7 +127,7 @@ class HandshakeHttp:
             self._receive(session.connection, message)
             await exchange.nothing(202, session.named)
 
-    def _receive(self, connection: Connection, message: JSON) -> None:
+    def _receive(self, connection: ClientConnection, message: JSON) -> None:
         if "method" in message:
             self._dispatcher.notified(connection, message)
         else:
@@ -230,7 +230,7 @@ class HandshakeHttp:
     async def single_call(self, exchange: HttpExchange) -> None:
         """Serve one JSON-RPC message, no batch, with one JSON answer and no session."""
         message = exchange.content
-        connection = Connection(NOWHERE, exchange.revision or UNSTATED_REVISION)
+        connection = ClientConnection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
             self._receive(connection, message)
             await exchange.nothing(202)

@@ -13,8 +13,8 @@ from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
-from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.scope_keys import DISCONNECT, SAME_HEAD
 
 Headers = list[tuple[bytes, bytes]]
 _ANY: Final = (b"*/*", b"")

@@ -16,7 +16,7 @@ from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.messages import Refusal, encoded_error, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Channel, Connection, PlainChannel
+from gaia_bridge.server.connection import Channel, ClientConnection, PlainChannel
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
 
@@ -37,12 +37,12 @@ class DuplexClient:
     ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
-        self._handshake = Connection(channel, asked=asked, client_folder=folder)
+        self._handshake = ClientConnection(channel, asked=asked, client_folder=folder)
         # Servers of 2026-07-28 send no requests.
         modern = PlainChannel(channel.send, can_ask=False)
-        self._modern = Connection(modern, PUBLISHED.latest, client_folder=folder)
+        self._modern = ClientConnection(modern, PUBLISHED.latest, client_folder=folder)
         self._handshake.cut = self._modern.cut = cut
-        self._era: Connection | None = None
+        self._era: ClientConnection | None = None
         self._revisions = dispatcher.settings.revisions
         self._most = dispatcher.settings.backlog.requests
         self._owed = 0
@@ -100,7 +100,7 @@ class DuplexClient:
         if body:
             await self._channel.send(body)
 
-    def _connection_for(self, message: JSON) -> Connection:
+    def _connection_for(self, message: JSON) -> ClientConnection:
         """Return the connection that a request is served on; the first that does more than look around decides."""
         if self._era is not None:
             return self._era

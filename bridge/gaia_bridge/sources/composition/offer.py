@@ -14,7 +14,7 @@ from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.protocol.skills import files_of
 from gaia_bridge.protocol.uri_template import UriTemplate
 from gaia_bridge.sources.agent.envelope import without_envelope
-from gaia_bridge.sources.composition.steps import Filtered, Layer, Step
+from gaia_bridge.sources.composition.steps import Filtered, Step, StepResult
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
@@ -23,7 +23,7 @@ class Offers:
 
     def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
         own = [features] if features.other is None else [replace(features, other=None), features.other]
-        layers: list[list[Layer]] = [[] for _ in own]
+        layers: list[list[StepResult]] = [[] for _ in own]
         offered = list(own)
         for step in steps:
             # A name that one era lacks may be in the other.
@@ -56,7 +56,7 @@ class Offer:
         own: ServerFeatures,
         features: ServerFeatures,
         steps: Sequence[Step],
-        layers: Sequence[Layer],
+        layers: Sequence[StepResult],
         *,
         in_envelopes: bool,
     ) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
 from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.sources.functions.marks import TAGS_META_KEY
-from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
+from gaia_bridge.sources.tool_transforms import TransformedCall, left_out_tool, tools_transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
@@ -27,11 +27,11 @@ MAX_TOOL_NAME: Final = 128
 _WANTS: Final = "as the composition wants it"
 
 
-class Layer(Struct, frozen=True):
+class StepResult(Struct, frozen=True):
     """The result of one step."""
 
     features: ServerFeatures
-    calls: Mapping[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    calls: Mapping[str, TransformedCall] = field(default_factory=dict[str, TransformedCall])
     """The way to call each tool that the step changed, by its new name."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The old names of the prompts that the step renamed, by the new ones."""
@@ -50,7 +50,7 @@ class Prefixed(_NamesNothing, frozen=True):
 
     prefix: str
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         tools = {tool["name"]: self.prefix + tool["name"] for tool in features.tools}
         return _renamed(features, tools, {prompt["name"]: self.prefix + prompt["name"] for prompt in features.prompts})
@@ -62,7 +62,7 @@ class Renamed(Struct, frozen=True):
     names: Mapping[str, str]
     """The new names by the old ones."""
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         return _renamed(features, self.names, self.names)
 
@@ -96,9 +96,9 @@ class WithDefaults(Struct, frozen=True):
             }
         )
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
-        return Layer(*tools_transformed(features, self.transforms, _WANTS))
+        return StepResult(*tools_transformed(features, self.transforms, _WANTS))
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
         """Yield the tools of the step that are not there."""
@@ -127,7 +127,7 @@ class Filtered(_NamesNothing, frozen=True):
         allowed = self.allow is None or any(pattern.match(name) for pattern in self.allow)
         return allowed and not any(pattern.match(name) for pattern in self.deny)
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         lists: dict[str, Any] = {}
         pages = dict(features.pages)
@@ -141,7 +141,7 @@ class Filtered(_NamesNothing, frozen=True):
                     pages[kind] = tuple(
                         replace(page, keys=tuple(key for key in page.keys if key in keys)) for page in pages[kind]
                     )
-        return Layer(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
+        return StepResult(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
 
     def _keeps(self, kind: Kind, definition: Mapping[str, Any], left_out: list[LeftOut]) -> bool:
         name: str = definition[KINDS[kind].key]
@@ -173,7 +173,7 @@ def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
             yield from (tag for tag in tags if isinstance(tag, str))
 
 
-def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> Layer:
+def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> StepResult:
     transforms = {
         old: ToolTransform(name=new)
         for old, new in tools.items()
@@ -189,7 +189,7 @@ def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mappin
         features = replace(features, tools=fitting, left_out=(*features.left_out, *too_long))
     features, calls = tools_transformed(features, transforms, _WANTS)
     features, back = _prompts_renamed(features, prompts)
-    return Layer(features, calls, back)
+    return StepResult(features, calls, back)
 
 
 def _prompts_renamed(features: ServerFeatures, names: Mapping[str, str]) -> tuple[ServerFeatures, dict[str, str]]:

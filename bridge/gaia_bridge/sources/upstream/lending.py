@@ -18,6 +18,7 @@ from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.model import ServerFeatures, ServerSpec, SourceKind, SourceState, SourceStatus, StdioServerSpec
 from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 from gaia_bridge.settings import UpstreamLimits
@@ -91,10 +92,10 @@ class Lending:
         """Return the right to run something on its event loop.
 
         Raises:
-            RuntimeError: The server is not lent any more.
+            LoopEndedError: The server is not lent any more.
         """
         if (loop := self._loop) is None:
-            raise RuntimeError(LentLoop.gone)
+            raise LoopEndedError(LentLoop.gone)
         return loop.lease()
 
     def anticipate(self) -> None:

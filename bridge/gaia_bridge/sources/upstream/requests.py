@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
+
+import anyio
 
 from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UnreachableError, UpstreamError
@@ -13,7 +18,6 @@ from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.crossing import error_for_client
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay
@@ -61,6 +65,76 @@ class AsksServer(ABC):
         if context:
             params["context"] = {"arguments": context}
         return await self.ask("completion/complete", params, request)
+
+
+class Turns:
+    """A semaphore for the concurrent requests of one server, which a holder may release for a while.
+
+    Use only on the event loop.
+
+    Args:
+        limit: The most concurrent requests; others wait in order of arrival.
+        patience: Seconds for which a request waits.
+    """
+
+    def __init__(self, limit: int, patience: float) -> None:
+        self._limit = limit
+        self._patience = patience
+        self._free = limit
+        """Negative while more than `limit` hold the semaphore: those that rested return without waiting."""
+        self._queue: deque[anyio.Event] = deque()
+
+    async def __aenter__(self) -> None:
+        """Acquire the semaphore.
+
+        Raises:
+            UpstreamError: The semaphore was not free in time.
+        """
+        if self._free > 0:  # then the queue is empty: a released turn goes to the next in it
+            self._free -= 1
+        else:
+            await self._wait()
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Release the semaphore."""
+        if self._queue:
+            self._give()
+        else:
+            self._free += 1
+
+    @contextmanager
+    def resting(self) -> Generator[None]:
+        """Release the semaphore during the block, while the server waits for an answer."""
+        self._give()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
+    def _give(self) -> None:
+        self._free += 1
+        if self._free > 0 and self._queue:
+            self._free -= 1
+            self._queue.popleft().set()
+
+    async def _wait(self) -> None:
+        turn = anyio.Event()
+        self._queue.append(turn)
+        try:
+            with anyio.move_on_after(self._patience):
+                await turn.wait()
+        except BaseException:
+            self._leave(turn)
+            raise
+        if not turn.is_set():
+            self._leave(turn)
+            raise UpstreamError(f"works on {self._limit} requests, which is all it may; try again later")
+
+    def _leave(self, turn: anyio.Event) -> None:
+        if turn.is_set():  # it came just now
+            self._give()
+        else:
+            self._queue.remove(turn)
 
 
 class ServerRequests:

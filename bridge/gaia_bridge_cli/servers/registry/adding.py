@@ -34,7 +34,7 @@ from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.asked_arguments import is_secret as is_secret_name
 from gaia_bridge_cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge_cli.servers.common import activity
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 from gaia_bridge_cli.servers.keeping import KeptIn, keep
 from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge_cli.servers.registry.options import PREFIX, RegistryOptions, registry_base
@@ -44,7 +44,7 @@ from gaia_bridge_desk.review.foreign_entries import doubts
 from gaia_bridge_desk.review.launch_lines import is_secret, launch_line_text
 from gaia_bridge_desk.server_registry.client import LATEST, NotListedError, RegistryClient
 from gaia_bridge_desk.server_registry.documents import NAME, Input, Listed, Remote
-from gaia_bridge_desk.server_registry.launching import Plan, UnsafeError, plan_for
+from gaia_bridge_desk.server_registry.launching import LaunchPlan, UnsafeError, plan_for
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked, plain
 from gaia_bridge_desk.server_registry.ways import REMOTE, Way, chosen, ways_to
 
@@ -145,14 +145,14 @@ async def _typed(asked: Asked, lines: TerminalLines) -> list[str]:
             return values
 
 
-def _field(asked: Asked) -> Field:
+def _field(asked: Asked) -> FormField:
     about = asked.about
     schema = _schema(about)
     parts = [about.description, f"such as {about.placeholder}" if about.placeholder else ""]
     schema["description"] = "; ".join(filter(None, parts))
     if asked.default is not None:
         schema["default"] = _decoded(asked.default) if schema["type"] in ("number", "boolean") else asked.default
-    return Field(asked.name, schema, required=asked.required)
+    return FormField(asked.name, schema, required=asked.required)
 
 
 def _schema(about: Input) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _read(asked: Asked, text: str) -> str:
     if not text and asked.required:
         raise FieldError("it is required, and empty")
     about = asked.about
-    value: Any = Field(asked.name, _schema(about), required=asked.required).read(text)
+    value: Any = FormField(asked.name, _schema(about), required=asked.required).read(text)
     if about.choices:
         return str(value)
     if about.format == "filepath":
@@ -379,8 +379,8 @@ def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: Ke
 
 
 def _answers(
-    plan: Plan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
-) -> tuple[Plan, Answers, dict[str, str]]:
+    plan: LaunchPlan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
+) -> tuple[LaunchPlan, Answers, dict[str, str]]:
     """Return the values that are asked for, and the variables or headers that were given beside.
 
     Returns:
@@ -401,7 +401,7 @@ def _answers(
 
 def _entry(
     listed: Listed,
-    plan: Plan,
+    plan: LaunchPlan,
     answers: Answers,
     further: Mapping[str, str],
     references: Mapping[tuple[str, str], str],
@@ -433,7 +433,7 @@ def _beside(name: str, value: str) -> Asked:
     return Asked(name, Input(is_secret=is_secret(name, value)), required=True)
 
 
-def _secrets(plan: Plan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
+def _secrets(plan: LaunchPlan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the values that are secrets, with their names."""
     asked = [(each, value) for each in plan.asked for value in answers.get(each.name, ())]
     asked += [(_beside(name, value), value) for name, value in further.items()]
@@ -468,7 +468,7 @@ def _forget(references: Iterable[str], before: Container[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: KeptIn) -> None:
+def _show(name: str, entry: JSON, plan: LaunchPlan, servers: ServersConfig, place: KeptIn) -> None:
     """Show the entry that will be written, and its file."""
     to = None if place.local is None or place.config else (LayerKind.LOCAL if place.local else LayerKind.GLOBAL)
     first, *lines = launch_line_text(entry).splitlines()

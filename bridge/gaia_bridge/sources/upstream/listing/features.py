@@ -43,7 +43,7 @@ from gaia_bridge.sources.upstream.listing.feature_lists import (
     with_lists_of,
     with_pages,
 )
-from gaia_bridge.sources.upstream.tool_transforms import transformed
+from gaia_bridge.sources.upstream.listing.tool_transforms import transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
