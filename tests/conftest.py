@@ -9,17 +9,18 @@ import signal
 import ssl
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import httpcore2
 import pytest
-from hypothesis import HealthCheck, settings
 
 from gaia_bridge_cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
 from tests.support import installing
-from tests.support.core_tests import holds_marks, is_core
+from tests.support.core_tests import TESTS, holds_marks, is_core
 from tests.support.on_demand import import_what_is_used_by
 
 MORE_WORKERS = 2
@@ -42,18 +43,12 @@ CLEARED = (
     "XDG_",
 )
 
-EXAMPLES = 50
+EXAMPLES = 25
 """Of a property, in each run: others each time."""
+EXAMPLES_IN_CORE = 10
 
 CORE_ONLY = "core and not thorough"
 """What `-m core` means."""
-
-# On a busy machine, one example may take long; what hangs is ended by the timeout of its test.
-settings.register_profile(
-    "unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES
-)
-settings.register_profile("core", settings.get_profile("unhurried"), max_examples=20)
-settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a background job of a script, we were told to ignore Ctrl-C; the servers that we start must not be.
@@ -71,7 +66,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = config.option.usepdb or all(".py" in argument for argument in config.args)
     if config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput") and not alone:
         if config.option.numprocesses is None:
-            config.option.numprocesses = min((os.cpu_count() or 1) + MORE_WORKERS, MOST_WORKERS)
+            more = 1 if config.option.markexpr == "core" else MORE_WORKERS  # the core waits for few processes
+            config.option.numprocesses = min((os.cpu_count() or 1) + more, MOST_WORKERS)
         if config.option.dist == "no":
             config.option.dist = "worksteal"
 
@@ -118,7 +114,7 @@ def clean_environment(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Half of the time would go into looking for garbage among tests that all stay until the end.
 
     What is compiled is kept, also with PYTHONDONTWRITEBYTECODE: else each worker compiles every test anew, each time.
@@ -126,12 +122,37 @@ def pytest_collection() -> Generator[None, object, object]:
     unwritten, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         with imported_for_good():
+            if not session.config.pluginmanager.hasplugin("dsession"):  # which collects nothing itself
+                _set_examples(session.config)
+                _import_from_a_place_of_its_own(session.config)
             collected = yield
     finally:
         sys.dont_write_bytecode = unwritten
     # Most of what tests make is gone without a collection, and one of all generations takes most of a second here.
     gc.set_threshold(10_000, 20, 100)
     return collected
+
+
+def _set_examples(config: pytest.Config) -> None:
+    """On a busy machine, one example may take long; what hangs is ended by the timeout of its test."""
+    from hypothesis import HealthCheck, settings  # here, where what is compiled is kept
+
+    examples = EXAMPLES_IN_CORE if config.option.markexpr == CORE_ONLY else EXAMPLES
+    unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples)
+    settings.register_profile("unhurried", unhurried)
+    settings.load_profile("unhurried")
+
+
+def _import_from_a_place_of_its_own(config: pytest.Config) -> None:
+    """Let no two workers compile the same modules at the same time: in a new clone, that takes each ten seconds."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not worker or config.args != config.getini("testpaths"):
+        return
+    modules = [path for path in sorted(TESTS.rglob("test_*.py")) if not pytest_ignore_collect(path, config)]
+    begin = len(modules) * int(worker) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for path in (*modules[begin:], *modules[:begin]):
+        with suppress(Exception, pytest.skip.Exception):  # is seen once it is collected
+            import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,11 +163,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is marked as thorough is no part of the core, wherever it lies; properties are tried with fewer examples."""
+    """What is marked as thorough is no part of the core, wherever it lies."""
     config.pluginmanager.register(installing)
     if config.option.markexpr in ("core", CORE_ONLY):  # a worker is told what became of it
         config.option.markexpr = CORE_ONLY
-        settings.load_profile("core")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

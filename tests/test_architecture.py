@@ -9,7 +9,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -153,8 +153,13 @@ OPENED = {
 }
 """What lower packages import of higher ones: in a function, or for types, so that they are loaded without them."""
 
-FACES = ("gaia_bridge", "gaia_bridge.__main__")
-"""What programs begin with: they lead everywhere, and nothing of ours imports them."""
+FACES = ("gaia_bridge", "gaia_bridge.__main__", "gaia")
+"""What programs begin with: they lead everywhere, and nothing of the bridge imports them."""
+
+IN_A_CIRCLE = {
+    ("gaia.agents.base", "gaia.agents.chat"): "programs written for GAIA import all of `base` by these names",
+}
+"""Folders that import each other, each pair with its reason."""
 
 FLAT_MODULES = 9
 """Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
@@ -201,7 +206,7 @@ OWNERS = {
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment", "gaia_bridge_cli.servers.outside_variables"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
-    "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
+    "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http.http1"),
     "docstring_parser": ("gaia_bridge.sources.functions.docstrings",),
     "httpx2": ("gaia_bridge.client.*", "gaia_bridge_doors.openapi.*"),
     "jiter": ("gaia_bridge.text.json_text",),
@@ -304,12 +309,28 @@ def _imports(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     return tuple(found for module in modules for found in _imports_of(module, known))
 
 
-def _imports_of(module: Module, known: set[str]) -> Iterator[Import]:
-    for node in ast.walk(ast.parse(module.source)):
+@cache
+def _statements(source: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Return the imports of a module, read once for all tests."""
+    return tuple(_imports_below(ast.parse(source)))
+
+
+def _imports_below(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):  # most nodes are expressions
+            yield from _imports_below(child)
+
+
+def _imports_of(module: Module, known: set[str], *, at_load: bool = False) -> Iterator[Import]:
+    for node in _statements(module.source):
+        if at_load and node.col_offset:  # inside of something
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module.name, alias.name, node.lineno)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = _absolute(module, node)
             for alias in node.names:
                 submodule = f"{base}.{alias.name}"
@@ -411,11 +432,7 @@ def _imports_at_load(modules: tuple[Module, ...]) -> tuple[Import, ...]:
     known = {module.name for module in modules}
     found: list[Import] = []
     for module in modules:
-        at_load: list[ast.stmt] = [
-            node for node in ast.parse(module.source).body if isinstance(node, ast.Import | ast.ImportFrom)
-        ]
-        source = ast.unparse(ast.Module(at_load, type_ignores=[]))
-        for item in _imports_of(Module(module.name, source, module.is_package), known):
+        for item in _imports_of(module, known, at_load=True):
             above = known.intersection(accumulate(item.target.split("."), "{}.{}".format))
             found.extend(Import(item.importer, name, item.line) for name in above if not within(item.importer, name))
     return tuple(found)
@@ -442,24 +459,30 @@ def _circle(graph: Mapping[str, set[str]]) -> Iterator[str]:
         yield " -> ".join(reversed(error.args[1]))
 
 
+def place_of(name: str, depth: int) -> str:
+    """The folder that a module is in, so many names deep; the module itself where it lies above that."""
+    return ".".join(name.split(".")[:depth])
+
+
 def room_of(name: str) -> str:
     """The folder or module that a module of the bridge is in, directly below its package."""
-    return ".".join(name.split(".")[:2])
+    return place_of(name, 2)
 
 
-def circles(modules: Iterable[Module], place_of: Callable[[str], str]) -> list[str]:
-    """A circle of places of the bridge that import one another, other than by a door that the core opens.
+def circles(modules: Iterable[Module], depth: int) -> list[str]:
+    """A circle of our folders that import one another, other than by a door that the core opens.
 
     Args:
         modules: All of them.
-        place_of: Which place a module is in.
+        depth: How many names a folder has: 1 for packages, 2 for rooms, more for the folders in them. A module that
+            lies beside such folders is a place of its own.
     """
     graph: dict[str, set[str]] = {}
     for item in imports(modules):
-        if item.importer in FACES or (item.importer, item.target) in OPENED:
+        if item.importer in FACES or not is_ours(item.target) or (item.importer, item.target) in OPENED:
             continue
-        importer, target = place_of(item.importer), place_of(item.target)
-        if importer != target and {package_of(importer), package_of(target)} <= set(BRIDGE_PACKAGES):
+        importer, target = place_of(item.importer, depth), place_of(item.target, depth)
+        if importer != target and not {(importer, target), (target, importer)} & IN_A_CIRCLE.keys():
             graph.setdefault(importer, set()).add(target)
     return list(_circle(graph))
 
@@ -532,6 +555,16 @@ def crumbs(modules: Iterable[Module]) -> list[str]:
     ]
 
 
+def namesakes(modules: Iterable[Module]) -> list[str]:
+    """Classes of the bridge that have one name in several modules; private ones are only read beside their module."""
+    places: dict[str, list[str]] = {}
+    for module in modules:
+        for node in ast.parse(module.source).body if package_of(module.name) in BRIDGE_PACKAGES else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module.name)
+    return [f"{name} is in {' and in '.join(where)}" for name, where in places.items() if len(where) > 1]
+
+
 def too_long(modules: Iterable[Module]) -> list[str]:
     found: list[str] = []
     for module in modules:
@@ -601,18 +634,26 @@ def test_there_is_no_import_cycle() -> None:
     assert cycles(our_modules()) == []
 
 
-@pytest.mark.parametrize("place_of", [room_of, package_of])
-def test_neither_rooms_nor_packages_import_one_another_in_a_circle(place_of: Callable[[str], str]) -> None:
-    assert circles(our_modules(), place_of) == []
+def test_no_folders_of_any_depth_import_one_another_in_a_circle() -> None:
+    modules = our_modules()
+    depths = range(1, max(module.name.count(".") for module in modules) + 1)
+    assert [circle for depth in depths for circle in circles(modules, depth)] == []
 
 
-def test_a_circle_of_rooms_is_found_though_no_module_is_in_one() -> None:
-    there = Module("gaia_bridge.config.entries", "import gaia_bridge.sources.limits")
-    back = Module("gaia_bridge.sources.upstream", "import gaia_bridge.config.paths")
-    others = [Module("gaia_bridge.config.paths", ""), Module("gaia_bridge.sources.limits", "")]
+def test_every_pair_of_folders_in_a_circle_is_one() -> None:
+    depth = 3
+    pairs = {(place_of(item.importer, depth), place_of(item.target, depth)) for item in imports(our_modules())}
+    assert [pair for pair in IN_A_CIRCLE if not {pair, pair[::-1]} <= pairs] == []
+
+
+@pytest.mark.parametrize(("one", "other", "depth"), [("config", "sources", 2), ("server.http", "server.transports", 3)])
+def test_a_circle_of_folders_is_found_though_no_module_is_in_one(one: str, other: str, depth: int) -> None:
+    there = Module(f"gaia_bridge.{one}.entries", f"import gaia_bridge.{other}.limits")
+    back = Module(f"gaia_bridge.{other}.relay", f"import gaia_bridge.{one}.paths")
+    others = [Module(f"gaia_bridge.{one}.paths", ""), Module(f"gaia_bridge.{other}.limits", "")]
     assert cycles([there, back, *others]) == []
-    assert len(circles([there, back, *others], room_of)) == 1
-    assert circles([there, *others], room_of) == []
+    assert len(circles([there, back, *others], depth)) == 1
+    assert circles([there, *others], depth) == []
 
 
 def test_nothing_of_ours_imports_what_programs_begin_with() -> None:
@@ -697,6 +738,21 @@ def test_a_small_module_with_one_user_is_found() -> None:
 
 def test_the_bridge_has_few_files() -> None:
     assert len([module for module in our_modules() if module.name.startswith("gaia_bridge")]) <= BRIDGE_FILES
+
+
+def test_no_two_classes_of_the_bridge_share_a_name() -> None:
+    assert namesakes(our_modules()) == []
+
+
+def test_classes_that_share_a_name_are_found() -> None:
+    one, other = (
+        Module("gaia_bridge.a", "class Call: ..."),
+        Module("gaia_bridge_cli.b", "class Call: ...\nclass _A: ..."),
+    )
+    assert namesakes([one, other]) == ["Call is in gaia_bridge.a and in gaia_bridge_cli.b"]
+    assert (
+        namesakes([other, Module("gaia_agents.c", "class Call: ..."), Module("gaia_bridge.d", "class _A: ...")]) == []
+    )
 
 
 def test_modules_stay_short() -> None:
@@ -822,11 +878,15 @@ _BLOCKING = {"get", "wait", "wait_for", "recv", "read", "readline", "select", "a
 
 _UNBOUNDED = {"count", "cycle", "repeat"}
 
+_ANY_LOOP = re.compile(rf"\bwhile\b|\b(?:{'|'.join(_UNBOUNDED)})\(")
+
 
 def endless_loops(modules: Iterable[Module]) -> list[str]:
     """Loops of synchronous code that nothing in them can end, and iterations over what has no end."""
     found: list[str] = []
     for module in modules:
+        if not _ANY_LOOP.search(module.source):  # most modules, and to parse all of them takes seconds
+            continue
         for function in ast.walk(ast.parse(module.source)):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 place = f"{module.name}:{function.name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.core_tests import FOLDERS, MODULES, SLOW, TESTS, is_core
+from tests.support.core_tests import DIRECTLY, FOLDERS, MODULES, SLOW, TESTS, is_core
 
 
 def test_every_folder_and_module_of_the_core_is_there() -> None:
@@ -14,7 +14,7 @@ def test_every_folder_and_module_of_the_core_is_there() -> None:
 
 def test_a_slow_module_of_a_folder_of_the_core_is_left_out() -> None:
     assert [name for name in SLOW if is_core(TESTS / name)] == []
-    assert all(is_core((TESTS / name).parent) or (TESTS / name).parent.name == "bridge" for name in SLOW)
+    assert all(is_core((TESTS / name).parent) or (TESTS / name).parent.name in DIRECTLY for name in SLOW)
 
 
 def test_no_module_of_tests_imports_the_sdk_before_a_test_needs_it() -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMED_PLAINLY = (
-    "agents",
-    "bridge/gaia_bridge",
-    "bridge/gaia_bridge_daemon",
-    "bridge/gaia_bridge_desk",
-    "bridge/gaia_bridge_doors",
-)
+NAMED_PLAINLY = ("agents", "bridge")
 """Where names are looked at as well."""
 RIDDLES = frozenset({"what", "whose", "who", "which", "nobody"})
 VAGUE_NAMES = frozenset({"found", "told", "said", "known", "meant", "sought", "settled", "mended"})
@@ -62,6 +57,13 @@ def _riddles(tree: ast.AST) -> Iterator[str]:
             yield f"{line}: begins with {first[0]!r}: begin with a verb, or with the noun of the thing"
 
 
+ANY_OF: Mapping[Callable[[ast.AST], Iterator[str]], re.Pattern[str]] = {
+    _vague_names: re.compile(rf"\b_*(?:{'|'.join(VAGUE_NAMES)})\b"),
+    _riddles: re.compile(rf"['\"][\s:,.\\]*(?:{'|'.join(RIDDLES)})\b", re.IGNORECASE),
+}
+"""Text without which a rule is kept."""
+
+
 @pytest.mark.parametrize(
     ("rule", "package"),
     [*((_vague_names, package) for package in NAMED_PLAINLY), (_riddles, "agents"), (_riddles, "bridge")],
@@ -70,7 +72,12 @@ def test_names_and_docstrings_are_plain_words(rule: Callable[[ast.AST], Iterator
     place = ROOT / package
     files = [place] if place.is_file() else sorted(place.rglob("*.py"))
     assert files
-    problems = [f"{file}:{problem}" for file in files for problem in rule(ast.parse(file.read_text("utf-8")))]
+    problems = [
+        f"{file}:{problem}"
+        for file in files
+        if (ANY_OF[rule].search(text := file.read_text("utf-8")))  # the others need not be parsed, which takes seconds
+        for problem in rule(ast.parse(text))
+    ]
     assert not problems, "\n".join(problems)
 
 

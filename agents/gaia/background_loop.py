@@ -7,7 +7,7 @@ also from a thread where another event loop is running: that loop stands still m
 At the end of the process, whatever is still open is cancelled and given a few seconds to close, so that no child
 process outlives it. The thread is a daemon: nothing that hangs on the loop can keep the process alive.
 
-After `os.fork`, the child has no such thread: old leases raise `RuntimeError`, and new ones start a new thread.
+After `os.fork`, the child has no such thread: old leases raise `LoopEndedError`, and new ones start a new thread.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.runtime.lent_loop import Lease
 from gaia_bridge.runtime.watchdog import watching
@@ -112,16 +113,16 @@ class _LoopThread:
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Run a coroutine as `Lease.start` does. The future is resolved at the latest by the end of the thread."""
         if not self.is_alive():  # before the lock, which another thread may have held when this process was forked
-            raise RuntimeError(_GONE)
+            raise LoopEndedError(_GONE)
         with self._lock:
             if not self._takes_tasks:
-                raise RuntimeError(_GONE)
+                raise LoopEndedError(_GONE)
             coroutine = function()
             try:
                 future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
             except RuntimeError:  # the loop was closed: its thread died early
                 coroutine.close()
-                raise RuntimeError(_GONE) from None
+                raise LoopEndedError(_GONE) from None
         self._waited_for.add(future)
         future.add_done_callback(self._waited_for.discard)
         if self._loop.is_closed():

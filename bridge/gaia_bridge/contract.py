@@ -317,8 +317,8 @@ class Starts(Protocol):
         ...
 
 
-class Source(Protocol):
-    """Something that offers tools, prompts and resources: one agent, or one upstream server."""
+class Published(Protocol):
+    """The part of a source that is shown to people."""
 
     @property
     def name(self) -> str:
@@ -339,6 +339,10 @@ class Source(Protocol):
     def status(self) -> SourceStatus:
         """Whether the source works, and if not, why; never blocks."""
         ...
+
+
+class Source(Published, Protocol):
+    """Something that offers tools, prompts and resources: one agent, or one upstream server."""
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""

@@ -21,6 +21,9 @@
         ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
         └── RequestCancelledError   the client, a deadline or a shutdown ended the request
 
+    RuntimeError                 what Python's event loops raise once they are closed
+    └── LoopEndedError           the event loop of another thread has ended: connect again
+
 Exceptions take facts, keep them as attributes, and compose their own sentence.
 """
 
@@ -111,6 +114,10 @@ class ServerUnavailableError(BridgeError):
         self.name = name
         self.problem = problem
         self.kind = kind
+
+
+class LoopEndedError(RuntimeError):
+    """The event loop of another thread has ended, or ended while it ran a coroutine."""
 
 
 class RequestError(BridgeError):

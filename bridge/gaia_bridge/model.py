@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from enum import Enum
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -227,7 +227,7 @@ class ServerFeatures(Struct, frozen=True):
     implementation: Mapping[str, Any] | None = None
     """The `serverInfo` of a server, unchanged; `None` where `info` has all of it."""
     pages: Mapping[str, tuple[ListPage, ...]] = field(default_factory=dict[str, tuple[ListPage, ...]])
-    """The pages of a server's lists, by kind of definition (`vocabulary.LIST_FIELDS`); without those not read."""
+    """The pages of a server's lists, by kind of definition (`protocol.kinds.KINDS`); without those not read."""
     left_out: tuple[LeftOut, ...] = ()
     is_known: bool = True
     """Whether the offer of the source is known. It is not while a server starts for the first time."""
@@ -252,27 +252,6 @@ class ServerFeatures(Struct, frozen=True):
             modern: Whether they speak 2026-07-28 or later.
         """
         return self.for_era(modern=modern).skills or self.for_era(modern=not modern).skills
-
-    def listed(self, field: str, key: str) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
-        """Yield each definition of a list as clients of 2026-07-28 see it, and as those of the handshake era do; `None`
-        for those who do not see it.
-
-        Args:
-            field: The list, by its name in this class.
-            key: The field that identifies a definition.
-        """
-        if field == "skills":
-            new, old = self.skills_for(modern=True), self.skills_for(modern=False)
-        else:
-            new, old = (getattr(self.for_era(modern=modern), field) for modern in (True, False))
-        if new is old:
-            yield from zip(new, old, strict=True)
-            return
-        of_old = {definition[key]: definition for definition in old}
-        for definition in new:
-            yield definition, of_old.pop(definition[key], None)
-        for definition in of_old.values():
-            yield None, definition
 
 
 class ArgumentTransform(Struct, frozen=True):

@@ -11,7 +11,7 @@ from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.options import log_options, set_up_logging
 from gaia_bridge_cli.streams import queue_standard_streams
 
@@ -50,4 +50,4 @@ def acp(ctx: click.Context, agent: str, images: bool, log_level: str | None, deb
         with_servers=False,
         to_editor=partial(serve_acp, images=images),
     )
-    return run(options, ctx.find_object(Deadline))
+    return run(options, ctx.find_object(ExitDeadline))

@@ -102,10 +102,10 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
         from gaia_bridge.bridge.discovery import find_agents
 
     with keep_log():
-        found = find_agents(references)
-    all_features = anyio.run(_offers, Bridge(), [agent for entry in found for agent in entry.agents])
+        files = find_agents(references)
+    all_features = anyio.run(_offers, Bridge(), [agent for entry in files for agent in entry.agents])
     entries: list[_Entry] = []
-    for entry in found:
+    for entry in files:
         entries.extend(_Entry(agent.reference, agent.name, *all_features[agent.name]) for agent in entry.agents)
         entries.extend(_Entry(failure.reference, error=str(failure)) for failure in entry.failures)
     return entries

@@ -98,10 +98,10 @@ def changes(wanted: AtLogin) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(wanted.path), f"cannot be read: {error}") from None
     new = wanted.text.splitlines(keepends=True)
-    told = "".join(difflib.unified_diff(old, new, str(wanted.path), "as it would be"))
-    if not told and wanted.link is not None and not wanted.link.is_symlink():
+    difference = "".join(difflib.unified_diff(old, new, str(wanted.path), "as it would be"))
+    if not difference and wanted.link is not None and not wanted.link.is_symlink():
         return f"{wanted.link}: a link to {wanted.path}\n"
-    return told
+    return difference
 
 
 def install(wanted: AtLogin) -> None:
@@ -130,33 +130,33 @@ def remove(wanted: AtLogin) -> bool:
     Raises:
         ConfigError: The file cannot be removed.
     """
-    found = False
+    is_removed = False
     for path in (wanted.link, wanted.path):
         try:
             if path is not None:
                 path.unlink()
-                found = True
+                is_removed = True
         except FileNotFoundError:
             pass
         except OSError as error:
             raise ConfigError(str(path), f"cannot be removed: {error.strerror}") from None
-    if found:
+    if is_removed:
         _reload(wanted)
-    return found
+    return is_removed
 
 
-def agreed(told: str, yes: bool, asks: bool) -> bool:
+def agreed(difference: str, yes: bool, asks: bool) -> bool:
     """Show the changes, and ask for consent; return whether the user agrees.
 
     Args:
-        told: The changes.
+        difference: The changes.
         yes: Whether the user has agreed on the command line.
         asks: Whether there is a terminal to ask on.
 
     Raises:
         click.UsageError: There is no terminal to ask on.
     """
-    for line in told.splitlines():
+    for line in difference.splitlines():
         click.echo(printable(line, None), err=True)
     if yes:
         return True
@@ -168,7 +168,7 @@ def agreed(told: str, yes: bool, asks: bool) -> bool:
 def _plist(name: str, words: Sequence[str], folder: str, environment: dict[str, str]) -> str:
     import plistlib
 
-    found = {
+    properties = {
         "Label": name,
         "ProgramArguments": list(words),
         "RunAtLoad": True,
@@ -176,7 +176,7 @@ def _plist(name: str, words: Sequence[str], folder: str, environment: dict[str, 
         "EnvironmentVariables": environment,
         "AbandonProcessGroup": True,  # the bridge goes on when the command that starts it has ended
     }
-    return plistlib.dumps(found, sort_keys=False).decode()
+    return plistlib.dumps(properties, sort_keys=False).decode()
 
 
 def _command(words: Sequence[str]) -> str:
@@ -190,8 +190,8 @@ def _quoted(word: str) -> str:
 
 
 def _config_folder() -> str:
-    told = os.environ.get("XDG_CONFIG_HOME", "")
-    return told if os.path.isabs(told) else os.path.expanduser("~/.config")
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    return folder if os.path.isabs(folder) else os.path.expanduser("~/.config")
 
 
 def _reload(wanted: AtLogin) -> None:

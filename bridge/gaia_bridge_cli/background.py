@@ -20,7 +20,7 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.text.escaping import printable
 from gaia_bridge_cli.collection import collect_in_larger_pieces, imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.options import (
     agent_option,
@@ -174,7 +174,7 @@ def background(
         with_servers=servers,
         background=Background(Place(place, name), Scope(config or "", agents, folder, servers), seconds, held),
     )
-    return run(options, ctx.find_object(Deadline))
+    return run(options, ctx.find_object(ExitDeadline))
 
 
 @click.command()
@@ -223,10 +223,10 @@ def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
         is_gone = at_login.remove(wanted)
         click.echo(f"{'removed' if is_gone else 'there is no'}: {wanted.path}", err=True)
         return False
-    if not (told := at_login.changes(wanted)):
+    if not (difference := at_login.changes(wanted)):
         click.echo(f"it is started at login already: {wanted.path}", err=True)
         return True
-    if not at_login.agreed(told, yes, can_ask()):
+    if not at_login.agreed(difference, yes, can_ask()):
         return False
     at_login.install(wanted)
     return True
@@ -245,23 +245,23 @@ def down(agents: tuple[str, ...], config: str | None, servers: bool, more: tuple
     from gaia_bridge_daemon.background.sockets import places_left, remove_left
 
     with _as_our_errors():
-        found = places_left(runtime_folder()) if everything else [_scope(config, servers, agents, more)[0]]
+        chosen = places_left(runtime_folder()) if everything else [_scope(config, servers, agents, more)[0]]
         ended: list[Place] = []
-        for place in found:
+        for place in chosen:
             if _end(place):
                 ended.append(place)
             remove_left(place, _LEFT_PATIENCE)
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:
-            click.echo(_NONE if everything else _not_running(found[0], _running(), "down"), err=True)
+            click.echo(_NONE if everything else _not_running(chosen[0], _running(), "down"), err=True)
     return ExitCode.OK
 
 
 def _running() -> dict[str, tuple[Place, JSON]]:
     """Return the running bridges by their names, each with its status."""
-    found = ((place, _status(place)) for place in places(runtime_folder()))
-    return {place.name: (place, told) for place, told in found if told is not None}
+    statuses = ((place, _status(place)) for place in places(runtime_folder()))
+    return {place.name: (place, status) for place, status in statuses if status is not None}
 
 
 def _not_running(place: Place, running: Mapping[str, tuple[Place, JSON]], command: str) -> str:
@@ -269,18 +269,18 @@ def _not_running(place: Place, running: Mapping[str, tuple[Place, JSON]], comman
     if not running:
         return _NONE
     which = "the bridge of your configuration" if place.name == "default" else f"the bridge {place.name}"
-    lines = [printable(_meant(command, *one), None) for one in running.values()]
+    lines = [printable(_command_line(command, *one), None) for one in running.values()]
     return "\n  ".join([f"{which} does not run; these do:", *lines])
 
 
-def _meant(command: str, place: Place, told: JSON) -> str:
+def _command_line(command: str, place: Place, status: JSON) -> str:
     """Return the command line that names a running bridge, with the names that it publishes."""
-    if "report" not in told:
-        return f"{place.name}: {told['error']}"
-    scope = Scope.from_json(told["scope"])
+    if "report" not in status:
+        return f"{place.name}: {status['error']}"
+    scope = Scope.from_json(status["scope"])
     line = shlex.join(["gaia-bridge", command, *scope.words])
     where = f"cd {shlex.quote(scope.folder)} && " if scope.folder else ""
-    names = ", ".join(source["name"] for source in told["report"]["sources"])
+    names = ", ".join(source["name"] for source in status["report"]["sources"])
     return f"{where}{line}  ({names or 'nothing yet'})"
 
 
@@ -301,8 +301,8 @@ def restart(
         place, scope = _scope(config, servers, agents, more)
         running = _running()
         if place.name not in running and len(running) == 1 and servers and not (config or agents or more):
-            [(place, told)] = running.values()
-            scope = Scope.from_json(told.get("scope", scope.as_json()))
+            [(place, status)] = running.values()
+            scope = Scope.from_json(status.get("scope", scope.as_json()))
         if place.name not in running:
             click.echo(_not_running(place, running, "restart"), err=True)
             return ExitCode.UNAVAILABLE
@@ -346,8 +346,8 @@ def _look_at(scope: Scope) -> None:
         from gaia_bridge.bridge.discovery import find_agents
 
     with stdout_to_stderr(), ended_by_interrupt(), ONLY_SHOWN.kept(), keep_log():
-        found = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)
-    for entry in found:
+        loaded = find_agents(scope.agents, root=Path(scope.folder or Path.home()), in_windows=True)
+    for entry in loaded:
         if not entry.agents:
             raise entry.failures[0]
 
@@ -359,14 +359,14 @@ def ps(as_json: bool) -> int:
     from gaia_bridge_cli.servers.common import print_json
 
     with _as_our_errors():
-        found = [(place, told) for place in places(runtime_folder()) if (told := _status(place)) is not None]
+        statuses = [(place, status) for place in places(runtime_folder()) if (status := _status(place)) is not None]
     if as_json:
-        print_json([{"name": place.name, "http": place.http, "log": place.log, **told} for place, told in found])
+        print_json([{"name": place.name, "http": place.http, "log": place.log, **status} for place, status in statuses])
         return ExitCode.OK
-    if not found:
+    if not statuses:
         click.echo(_NONE, err=True)
-    for place, told in found:
-        for line in _lines(place, told):
+    for place, status in statuses:
+        for line in _lines(place, status):
             click.echo(printable(line, None))
     return ExitCode.OK
 
@@ -378,16 +378,16 @@ def _status(place: Place) -> JSON | None:
         return {"error": str(error)}
 
 
-def _lines(place: Place, told: JSON) -> Iterator[str]:
-    if "report" not in told:
-        yield f"{place.name}: {told['error']}"
+def _lines(place: Place, status: JSON) -> Iterator[str]:
+    if "report" not in status:
+        yield f"{place.name}: {status['error']}"
         return
-    report: Any = told["report"]
+    report: Any = status["report"]
     sources = ", ".join(f"{source['name']} ({source['state']})" for source in report["sources"])
-    yield f"{place.name}: process {told['pid']}, version {told['version']}, since {_time(told['since'])}"
+    yield f"{place.name}: process {status['pid']}, version {status['version']}, since {_time(status['since'])}"
     yield f"  publishes {sources or 'nothing yet'}"
     yield f"  at unix://{place.http}#/mcp, log {place.log}"
-    for front in told["fronts"]:
+    for front in status["fronts"]:
         what = f" for {front['source']} alone" if front["source"] else ""
         client = front["client"] or "a client that has not said who it is"
         yield f"  {client}{what}: process {front['pid']} in {front['folder']}, since {_time(front['since'])}"
@@ -400,11 +400,11 @@ def _time(seconds: float) -> str:
 def _end(place: Place) -> bool:
     """Ask a bridge to end, and wait until it is gone; return whether there was one."""
     try:
-        told = ask(place, STOP)
+        answer = ask(place, STOP)
     except NoAnswerError:
         pid = _killed(place)
     else:
-        pid = 0 if told is None else int(told["pid"])
+        pid = 0 if answer is None else int(answer["pid"])
     until = time.monotonic() + _DOWN_PATIENCE
     while pid and _runs(pid):
         if time.monotonic() > until:

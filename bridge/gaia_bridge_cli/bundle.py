@@ -213,8 +213,8 @@ def _link(editors: tuple[str, ...], folder: Path, version: str | None, markdown:
     EDITOR is vscode, vscode-insiders or cursor; all three, if none is named.
     """
     if unknown := next((editor for editor in editors if editor not in EDITORS_WITH_LINKS), None):
-        known = ", ".join(EDITORS_WITH_LINKS)
-        raise click.UsageError(f"{one_line(unknown, 40)!r} installs by no link that is known; expected one of {known}")
+        names = ", ".join(EDITORS_WITH_LINKS)
+        raise click.UsageError(f"{one_line(unknown, 40)!r} installs by no link that is known; expected one of {names}")
     project, about = _project(folder, version=version, description="-")
     words = [f"{project.distribution}=={about.version}", *project_arguments(project)]
     for editor in (each for each in EDITORS if each.name in (editors or EDITORS_WITH_LINKS)):
@@ -304,10 +304,10 @@ def _put(files: Mapping[str, bytes], target: _Target, contents: Contents | None)
             click.echo(content, nl=not content.endswith(b"\n"))
         return ExitCode.OK
     if target.check:
-        found = list(differences(folder, files))
-        for line in found:
+        changed = list(differences(folder, files))
+        for line in changed:
             click.echo(printable(f"{folder}: {line}", None), err=True)
-        return ExitCode.CONFIG if found else ExitCode.OK
+        return ExitCode.CONFIG if changed else ExitCode.OK
     done = written(folder, files, force=target.force)
     shown = folder / next(iter(files)) if len(files) == 1 else folder
     click.echo(printable(f"{'wrote' if done else 'nothing to do:'} {shown}", None), err=True)

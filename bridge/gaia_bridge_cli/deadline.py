@@ -23,7 +23,7 @@ _LAST_WORDS = 0.5
 """Seconds for the last call, and to report that something hangs, where nobody may be reading."""
 
 
-class Deadline:
+class ExitDeadline:
     """Ends the process from a thread of its own. Of several deadlines, the earliest counts.
 
     At its end, the interpreter waits for threads and for functions registered with `atexit`, and runs `__del__` of all

@@ -17,7 +17,7 @@ from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.redaction import redacted
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.common import activity, complete_server, config_option, json_option, print_json, print_rows
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gaia_bridge.text.json_types import JSON
     from gaia_bridge_desk.doctor.checks import Finding
     from gaia_bridge_desk.doctor.examining import Examined
-    from gaia_bridge_desk.doctor.repairing import Outcome
+    from gaia_bridge_desk.doctor.repairing import RepairOutcome
 
 _COLORS: Final = {"ok": "green", "info": "cyan", "warning": "yellow", "error": "red"}
 _WIDTH: Final = 8
@@ -72,32 +72,32 @@ def doctor(
         raise click.UsageError("--yes belongs to --fix")
     if fix and not yes and (as_json or not can_ask()):
         raise NobodyToAskError("nothing was changed: there is no terminal to ask on; --yes mends without asking")
-    deadline = ctx.find_object(Deadline)
+    deadline = ctx.find_object(ExitDeadline)
     if deadline is not None:  # a thread that hangs must not keep the process
         deadline.start()
     try:
-        found = _examined(config, server, offline)
-        mended = _Mended([], [])
+        examined = _examined(config, server, offline)
+        repairs = _Repairs([], [])
         if fix:
-            found, mended = _fixed(found, config, server, yes=yes, quiet=as_json)
-        code = _exit_code(found)
+            examined, repairs = _fixed(examined, config, server, yes=yes, quiet=as_json)
+        code = _exit_code(examined)
         if deadline is not None:
             deadline.code = code
         if as_json:
-            print_json({**found.as_json(), **(mended.as_json() if fix else {})})
+            print_json({**examined.as_json(), **(repairs.as_json() if fix else {})})
         else:
-            _show(found, mended)
+            _show(examined, repairs)
         return code
     finally:
         if deadline is not None:
             deadline.finish()
 
 
-class _Mended(NamedTuple):
+class _Repairs(NamedTuple):
     """The results of `--fix`."""
 
-    done: list[Outcome]
-    failed: list[Outcome]
+    done: list[RepairOutcome]
+    failed: list[RepairOutcome]
 
     def as_json(self) -> JSON:
         """Return the results as JSON for other programs."""
@@ -117,17 +117,17 @@ def _examined(config: Path | None, server: str | None, offline: bool) -> Examine
         return anyio.run(partial(examine, config, server, offline=offline, doing=doing))
 
 
-def _exit_code(found: Examined) -> ExitCode:
+def _exit_code(examined: Examined) -> ExitCode:
     from gaia_bridge_desk.doctor.checks import Level
 
-    if found.number(Level.ERROR):
+    if examined.number(Level.ERROR):
         return ExitCode.CONFIG
-    return ExitCode.WARNINGS if found.number(Level.WARNING) else ExitCode.OK
+    return ExitCode.WARNINGS if examined.number(Level.WARNING) else ExitCode.OK
 
 
 def _fixed(
-    found: Examined, config: Path | None, server: str | None, *, yes: bool, quiet: bool
-) -> tuple[Examined, _Mended]:
+    examined: Examined, config: Path | None, server: str | None, *, yes: bool, quiet: bool
+) -> tuple[Examined, _Repairs]:
     """Make the repairs, each after its question; then check again, since a repair may reveal further problems."""
     from gaia_bridge_desk.doctor.examining import examine_again
     from gaia_bridge_desk.doctor.repairing import repair_all
@@ -144,67 +144,67 @@ def _fixed(
             click.echo(f"{' ' * _WIDTH}mends it: {_text(finding.repair.text)}", err=True)
         return yes or click.confirm(f"{' ' * _WIDTH}Do it?", default=True, err=True)
 
-    mended = _Mended([], [])
+    repairs = _Repairs([], [])
     for _ in range(_ROUNDS):
-        done, failed = repair_all(found.findings, is_wanted)
-        mended.done.extend(done)
-        mended.failed.extend(failed)
+        done, failed = repair_all(examined.findings, is_wanted)
+        repairs.done.extend(done)
+        repairs.failed.extend(failed)
         if not done:
             break
-        found = anyio.run(examine_again, found, config, server)
+        examined = anyio.run(examine_again, examined, config, server)
     if not quiet:
-        for outcome in mended.failed:
+        for outcome in repairs.failed:
             click.echo(f"left as it is: {_text(outcome.finding.about)}: {_text(outcome.problem)}", err=True)
         if not asked:
             click.echo("there is nothing that can be mended without you", err=True)
-    return found, mended
+    return examined, repairs
 
 
-def _show(found: Examined, mended: _Mended) -> None:
+def _show(examined: Examined, repairs: _Repairs) -> None:
     """Show the findings, the worst in colour, with their remedies."""
-    for line in _lines(found, mended):
+    for line in _lines(examined, repairs):
         click.echo(line)
-    if found.crossing and found.clients:
-        _show_crossing(found)
-    for line in _to_do(found):
+    if examined.crossing and examined.clients:
+        _show_crossing(examined)
+    for line in _to_do(examined):
         click.echo(line)
-    click.echo(f"\n{_summary(found)}")
+    click.echo(f"\n{_summary(examined)}")
 
 
-def _show_crossing(found: Examined) -> None:
+def _show_crossing(examined: Examined) -> None:
     """Show which features of the servers reach which editors."""
     click.echo(f"\n{click.style('What crosses to which editor', bold=True)}")
-    header = ("", *found.clients.values())
+    header = ("", *examined.clients.values())
     rows: list[tuple[str, ...]] = [
-        (row["feature"], *(_CELLS[row["clients"][name]] for name in found.clients)) for row in found.crossing
+        (row["feature"], *(_CELLS[row["clients"][name]] for name in examined.clients)) for row in examined.crossing
     ]
     print_rows(header, rows)
-    shown = {cell for row in found.crossing for cell in row["clients"].values()}
+    shown = {cell for row in examined.crossing for cell in row["clients"].values()}
     if legend := "; ".join(text for cell, text in _LEGEND.items() if cell in shown):
         click.echo(legend)
 
 
-def _lines(found: Examined, mended: _Mended) -> Iterator[str]:
+def _lines(examined: Examined, repairs: _Repairs) -> Iterator[str]:
     yield f"{click.style('gaia-bridge doctor', bold=True)} {__version__}"
-    for title, findings in found.subjects.items():
+    for title, findings in examined.subjects.items():
         if findings:
             yield ""
             yield click.style(title, bold=True)
             for finding in findings:
                 yield from _finding_lines(finding)
-    if mended.done:
+    if repairs.done:
         yield ""
         yield click.style("Mended", bold=True)
-        for outcome in mended.done:
+        for outcome in repairs.done:
             assert outcome.finding.repair is not None
             yield from _wrapped(_style("ok", "mended"), _text(outcome.finding.repair.text))
 
 
-def _to_do(found: Examined) -> Iterator[str]:
+def _to_do(examined: Examined) -> Iterator[str]:
     """Yield all problems once more, the errors first: people see the end of the output best."""
     from gaia_bridge_desk.doctor.checks import Level
 
-    wrong = [each for level in (Level.ERROR, Level.WARNING) for each in found.findings if each.level is level]
+    wrong = [each for level in (Level.ERROR, Level.WARNING) for each in examined.findings if each.level is level]
     if len(wrong) > 1:
         yield ""
         yield click.style("To do", bold=True)
@@ -237,15 +237,15 @@ def _wrapped(before: str, text: str) -> Iterator[str]:
     yield from (f"  {' ' * _WIDTH}{line}" for line in lines[1:])
 
 
-def _summary(found: Examined) -> str:
+def _summary(examined: Examined) -> str:
     from gaia_bridge_desk.doctor.checks import Level
 
-    counts = {level: found.number(level) for level in (Level.ERROR, Level.WARNING)}
-    told = [f"{number} {level.value}{'s' * (number > 1)}" for level, number in counts.items() if number]
-    if not told:
+    counts = {level: examined.number(level) for level in (Level.ERROR, Level.WARNING)}
+    parts = [f"{number} {level.value}{'s' * (number > 1)}" for level, number in counts.items() if number]
+    if not parts:
         return click.style("nothing is wrong", fg="green")
-    text = click.style(" and ".join(told), fg="red" if counts[Level.ERROR] else "yellow")
-    mendable = sum(finding.repair is not None for finding in found.findings)
+    text = click.style(" and ".join(parts), fg="red" if counts[Level.ERROR] else "yellow")
+    mendable = sum(finding.repair is not None for finding in examined.findings)
     return f"{text}; gaia-bridge doctor --fix mends {mendable} of what was found" if mendable else text
 
 

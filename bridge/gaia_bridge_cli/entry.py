@@ -34,9 +34,9 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         del os.environ["HOME"]  # else all programs, children too, would take the root folder for it
     if args is None and (code := _front()) is not None:
         return code
-    from gaia_bridge_cli.deadline import Deadline
+    from gaia_bridge_cli.deadline import ExitDeadline
 
-    deadline = Deadline(_EXIT_GRACE if args is None else None)
+    deadline = ExitDeadline(_EXIT_GRACE if args is None else None)
     if args is None:
         atexit.register(deadline.leave)  # the first to be registered is the last to be called
     with ended_by_interrupt(), imported_for_good():

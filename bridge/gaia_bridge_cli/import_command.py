@@ -33,18 +33,21 @@ from gaia_bridge_desk.editors.exclusions import exclusions_in, with_approval_not
 from gaia_bridge_desk.editors.finding import editor_called, file_of, place_of
 from gaia_bridge_desk.editors.installing import MAX_BYTES, text_of
 from gaia_bridge_desk.editors.jsonc import EditError
-from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
-from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
+from gaia_bridge_desk.editors.reading import Found, ReferenceValues, document_of, servers_of
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, FilePlace, FileScope
 from gaia_bridge_desk.review.foreign_entries import doubts
 from gaia_bridge_desk.review.launch_lines import launch_line_text
 
 _WORKSPACE_FOLDERS = {".devcontainer"} | {
-    place.folder.removeprefix("./") for editor in EDITORS for place in editor.places if place.scope is Scope.WORKSPACE
+    place.folder.removeprefix("./")
+    for editor in EDITORS
+    for place in editor.places
+    if place.scope is FileScope.WORKSPACE
 }
 """Folders of a project whose files belong to the folder above."""
 
 
-class Source(Struct, frozen=True):
+class SourceDocument(Struct, frozen=True):
     """A document with servers.
 
     Args:
@@ -59,14 +62,14 @@ class Source(Struct, frozen=True):
 
     label: str
     document: JSON
-    around: Surroundings
+    around: ReferenceValues
     folder: Path
     is_own: bool = False
     editor: Editor | None = None
     path: Path | None = None
 
 
-def sources_of(word: str) -> list[Source]:
+def sources_of(word: str) -> list[SourceDocument]:
     """Return the documents that a word names: standard input, a file, or the files of an editor.
 
     Args:
@@ -79,8 +82,8 @@ def sources_of(word: str) -> list[Source]:
     if word == "-":
         folder = current_folder()
         text = sys.stdin.read()
-        around = Surroundings(str(home_folder()), str(folder))
-        return [Source("standard input", _document("standard input", text, toml=False), around, folder)]
+        around = ReferenceValues(str(home_folder()), str(folder))
+        return [SourceDocument("standard input", _document("standard input", text, toml=False), around, folder)]
     if editor_called(word) is None and (
         os.path.exists(word) or "/" in word or os.path.splitext(word)[1] in (".json", ".jsonc", ".toml")
     ):
@@ -92,24 +95,24 @@ def sources_of(word: str) -> list[Source]:
     raise ConfigError(editor.title, "has no file with servers here", where)
 
 
-def sources_of_editor(editor: Editor) -> list[Source]:
+def sources_of_editor(editor: Editor) -> list[SourceDocument]:
     """Return the existing files of an editor, each once."""
     paths = {file_of(place): place for place in reversed(editor.places)}
     return [_of_place(editor, paths[path], path) for path in reversed(paths) if os.path.exists(path)]
 
 
-def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
+def servers_listed(sources: list[SourceDocument]) -> list[tuple[SourceDocument, Found]]:
     """Return the servers of files as their editors use them: one that any of the files switches off is disabled."""
-    found = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
-    names = [server.name for _, server in found]
+    servers = [(each, server) for each in sources for server in servers_of(each.document, each.around)]
+    names = [server.name for _, server in servers]
     project = str(current_folder())
     together = {each.label: _documents(each, sources) for each in sources}
     exclusions = {
         label: [exclusion for document in documents for exclusion in exclusions_in(document, names, project)]
         for label, documents in together.items()
     }
-    listed: list[tuple[Source, Found]] = []
-    for each, server in found:
+    listed: list[tuple[SourceDocument, Found]] = []
+    for each, server in servers:
         server = without_excluded(_prepared(each, server), exclusions[each.label], in_project=not each.is_own)
         if not each.is_own and each.around.project and any(other.is_own for other in sources):
             server = with_approval_noted(server, together[each.label], project)
@@ -117,16 +120,16 @@ def servers_listed(sources: list[Source]) -> list[tuple[Source, Found]]:
     return listed
 
 
-def _documents(source: Source, sources: list[Source]) -> list[JSON]:
+def _documents(source: SourceDocument, sources: list[SourceDocument]) -> list[JSON]:
     """Return all documents of the editor of a source, which apply together, with its settings."""
     documents = [each.document for each in sources if each is source or (each.editor and each.editor is source.editor)]
     return [*documents, *(_settings(source.editor) if source.editor else ())]
 
 
-def _of_place(editor: Editor, place: Place, path: Path) -> Source:
-    is_own = place.scope is not Scope.WORKSPACE
+def _of_place(editor: Editor, place: FilePlace, path: Path) -> SourceDocument:
+    is_own = place.scope is not FileScope.WORKSPACE
     folder = home_folder() if is_own else current_folder()
-    around = Surroundings(
+    around = ReferenceValues(
         str(home_folder()),
         None if is_own else str(folder),
         editor.shape_in(place),
@@ -134,19 +137,21 @@ def _of_place(editor: Editor, place: Place, path: Path) -> Source:
         project=str(current_folder()) if editor.has_projects else None,
     )
     document = _document(str(path), _text(path), toml=editor.kind is FileKind.TOML)
-    return Source(str(path), document, around, folder, is_own, editor, path)
+    return SourceDocument(str(path), document, around, folder, is_own, editor, path)
 
 
-def _of_file(path: Path) -> Source:
-    known = place_of(path)
-    if known is not None and known[2]:
-        return _of_place(known[0], known[1], Path(os.path.abspath(path)))
+def _of_file(path: Path) -> SourceDocument:
+    place = place_of(path)
+    if place is not None and place[2]:
+        return _of_place(place[0], place[1], Path(os.path.abspath(path)))
     folder = path.absolute().parent
     if folder.name in _WORKSPACE_FOLDERS:
         folder = folder.parent
-    shape = None if known is None else known[0].shape_in(known[1])
-    around = Surroundings(str(home_folder()), str(folder), shape)
-    return Source(str(path), _document(str(path), _text(path), toml=path.suffix == ".toml"), around, folder, path=path)
+    shape = None if place is None else place[0].shape_in(place[1])
+    around = ReferenceValues(str(home_folder()), str(folder), shape)
+    return SourceDocument(
+        str(path), _document(str(path), _text(path), toml=path.suffix == ".toml"), around, folder, path=path
+    )
 
 
 def _settings(editor: Editor) -> Iterator[JSON]:
@@ -180,15 +185,15 @@ def _document(label: str, text: str, *, toml: bool) -> JSON:
         raise ConfigError(label, f"is not valid {'TOML' if toml else 'JSON'}: {error}") from None
 
 
-def _prepared(source: Source, server: Found) -> Found:
+def _prepared(source: SourceDocument, server: Found) -> Found:
     """Return a server with the variables that it takes from a file, or from the environment by name."""
     if server.problem is not None or server.is_ours:
         return server
-    found = with_variable_file(server, source.folder, own=source.is_own)
-    return replace(found, entry=with_container_variables(found.entry)[0])
+    complete = with_variable_file(server, source.folder, own=source.is_own)
+    return replace(complete, entry=with_container_variables(complete.entry)[0])
 
 
-Taken = list[tuple[Source, Found]]
+Taken = list[tuple[SourceDocument, Found]]
 
 _SHOWN = 60
 """Characters of an address or a command line in the table; the whole is shown below the table where it matters."""
@@ -236,13 +241,13 @@ def import_servers(
         return _show_all()
     sources = sources_of(source)
     _refuse_strange(named, sources)
-    found = servers_listed(sources)
-    unknown = set(only) - {server.name for _, server in found}
+    listed = servers_listed(sources)
+    unknown = set(only) - {server.name for _, server in listed}
     if unknown:
-        raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(found)}")
-    if not found:
+        raise ConfigError(source, f"lists no server {min(unknown)!r}", f"it lists: {_names(listed)}")
+    if not listed:
         raise ConfigError(source, "lists no servers", 'expected {"mcpServers": {NAME: {"command": ...}}}, or alike')
-    wanted = [(each, server) for each, server in found if not only or server.name in only]
+    wanted = [(each, server) for each, server in listed if not only or server.name in only]
     taken = _without_left_out(wanted, config, force)
     if taken:
         print_rows(("NAME", "SERVER", "FILE", "STATE"), [_row(each, server) for each, server in taken])
@@ -261,7 +266,7 @@ def import_servers(
     return code
 
 
-def _refuse_strange(named: tuple[str, ...], sources: list[Source]) -> None:
+def _refuse_strange(named: tuple[str, ...], sources: list[SourceDocument]) -> None:
     """Refuse a `--project-file` that is not among the files that are read.
 
     Raises:
@@ -309,7 +314,7 @@ def _agreed(taken: Taken, named: set[str], *, yes: bool) -> Taken:
     return agreed
 
 
-def _is_named(source: Source, named: set[str], *, yes: bool) -> bool:
+def _is_named(source: SourceDocument, named: set[str], *, yes: bool) -> bool:
     return yes if source.path is None else os.path.abspath(source.path) in named
 
 
@@ -376,16 +381,16 @@ def _show_all() -> int:
     return ExitCode.OK
 
 
-def _names(found: Taken) -> str:
-    return ", ".join(one_line(server.name, 60) for _, server in found) or "none"
+def _names(servers: Taken) -> str:
+    return ", ".join(one_line(server.name, 60) for _, server in servers) or "none"
 
 
-def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
+def _without_left_out(servers: Taken, config: Path | None, force: bool) -> Taken:
     """Return the servers that can be taken over; for each other one, the reason is printed."""
     taken: Taken = []
     names = set(ServersConfig(config).entries) if not force else set[str]()
     labels: dict[str, str] = {}
-    for each, server in found:
+    for each, server in servers:
         name = server_name(server.name)
         reason = server.problem
         if server.is_ours:
@@ -402,7 +407,7 @@ def _without_left_out(found: Taken, config: Path | None, force: bool) -> Taken:
     return taken
 
 
-def _row(source: Source, server: Found) -> tuple[str, ...]:
+def _row(source: SourceDocument, server: Found) -> tuple[str, ...]:
     state = "disabled" if server.entry.get("disabled") is True else "active"
     return server.name, one_line(address_of(server.entry), _SHOWN), source.label, state
 

@@ -24,14 +24,12 @@ from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.options import agent_option, agents_argument, no_servers_option, refuse_both
 from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.remembered_path import remember_search_path
-from gaia_bridge_daemon.front.place import Place as SocketPlace
-from gaia_bridge_daemon.front.place import PlaceError, runtime_folder
-from gaia_bridge_daemon.front.place import Scope as BridgeScope
+from gaia_bridge_daemon.front.place import Place, PlaceError, Scope, runtime_folder
 from gaia_bridge_daemon.front.program import is_agent
 from gaia_bridge_desk.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
 from gaia_bridge_desk.editors.installing import (
-    Change,
+    FileChange,
     Wanted,
     document_of,
     plan_install,
@@ -40,7 +38,7 @@ from gaia_bridge_desk.editors.installing import (
     text_of,
     write,
 )
-from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, Place, Scope
+from gaia_bridge_desk.editors.table import BY_HAND, EDITORS, Editor, FilePlace, FileScope
 from gaia_bridge_desk.editors.vscode import SERVER_NAME, TOKEN_VARIABLE
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -64,7 +62,7 @@ _SHIPPED = {
 """The hint for a user without servers, by the way to reach the bridge."""
 
 
-class _How(Struct, frozen=True):
+class _InstallOptions(Struct, frozen=True):
     """The way in which an editor is to reach the bridge.
 
     Args:
@@ -78,7 +76,7 @@ class _How(Struct, frozen=True):
 
     way: str
     name: str
-    scope: BridgeScope
+    scope: Scope
     url: str
     auth: bool
     variable: str | None
@@ -107,8 +105,8 @@ def known_editor(name: str) -> Editor:
     """
     import difflib
 
-    if (found := editor_called(name)) is not None:
-        return found
+    if (editor := editor_called(name)) is not None:
+        return editor
     names = [editor.name for editor in EDITORS]
     close = difflib.get_close_matches(name.lower(), names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
@@ -167,17 +165,19 @@ def install(
     if link and everywhere:
         raise click.UsageError("--link is for one editor: name it, and leave out --all")
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
-    wanted_scope = None if scope is None else Scope(scope)
+    wanted_scope = None if scope is None else FileScope(scope)
     if way == "http" and (agents or config or not servers):
         options = [*(["--config", config] if config else []), *([] if servers else ["--no-servers"]), *agents]
-        told = shlex.join(options)
+        words = shlex.join(options)
         raise click.UsageError(
-            f"with --http, leave out {told} here; name it where you start the bridge: gaia-bridge serve {told}"
+            f"with --http, leave out {words} here; name it where you start the bridge: gaia-bridge serve {words}"
         )
-    how = _How(way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable)
+    how = _InstallOptions(
+        way or "connect", name, _published(agents, config, servers), url or _usual_url(), auth, token_variable
+    )
     if editor is None and not everywhere:
         return _list_editors()
-    chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
+    chosen = [known_editor(editor)] if editor is not None else _editors_here(wanted_scope)
     if only_print or link:
         for each in chosen:
             (_print_links if link else _print)(each, how, usual_place(each, wanted_scope))
@@ -228,7 +228,7 @@ def _usual_url() -> str:
     return f"http://{DEFAULT_HOST}:{DEFAULT_PORT}/mcp"
 
 
-def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> BridgeScope:
+def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> Scope:
     """Return the scope of the bridge, whose agents the editor can start from every folder.
 
     Raises:
@@ -242,14 +242,14 @@ def _published(agents: tuple[str, ...], config: str | None, servers: bool) -> Br
         agents = tuple(map(lasting_reference, agents))
     if config is not None and not os.path.isfile(Path(folder, config)):
         raise click.UsageError(f"--config {one_line(config, 200)!r}: there is no such file")
-    return BridgeScope.of(config, agents, folder, servers)
+    return Scope.of(config, agents, folder, servers)
 
 
-def _found(scope: Scope | None) -> list[Editor]:
-    found = [editor for editor in EDITORS if is_here(editor) and usual_place(editor, scope) is not None]
-    if not found:
+def _editors_here(scope: FileScope | None) -> list[Editor]:
+    editors = [editor for editor in EDITORS if is_here(editor) and usual_place(editor, scope) is not None]
+    if not editors:
         raise ConfigError("--all", "no editor was found", "name one: gaia-bridge install EDITOR")
-    return found
+    return editors
 
 
 def _list_editors() -> int:
@@ -266,13 +266,15 @@ def _list_editors() -> int:
     return ExitCode.OK
 
 
-def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, yes: bool) -> None:
+def _install(editor: Editor, how: _InstallOptions, scope: FileScope | None, *, remove: bool, yes: bool) -> None:
     """Change the files of one editor, if the user agrees."""
     place = usual_place(editor, scope)
     if place is None:
         _by_hand(editor, how, scope, remove)
         return
-    was_here = is_here(editor) or place.scope is Scope.WORKSPACE  # the change makes folders by which it is recognized
+    was_here = (
+        is_here(editor) or place.scope is FileScope.WORKSPACE
+    )  # the change makes folders by which it is recognized
     if _change(editor, how, place, remove=remove, yes=yes) and not remove:
         if not was_here:
             click.echo(f"{editor.title} was not found on this machine: the entry waits for it", err=True)
@@ -280,7 +282,7 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
             click.echo(hint, err=True)
 
 
-def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool) -> bool:
+def _change(editor: Editor, how: _InstallOptions, place: FilePlace, *, remove: bool, yes: bool) -> bool:
     """Change one file, if the user agrees; return whether the file was changed."""
     path = file_of(place)
     own: set[str] = set()
@@ -303,7 +305,7 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     if not yes and not _agreed(change):
         click.echo("nothing was changed", err=True)
         return False
-    backup = write(change, shared=place.scope is Scope.WORKSPACE)
+    backup = write(change, shared=place.scope is FileScope.WORKSPACE)
     if not remove:
         remember_search_path(os.environ)  # an editor that is started from the desktop does not have this PATH
     done = "removed from" if remove else "installed in"
@@ -312,7 +314,7 @@ def _change(editor: Editor, how: _How, place: Place, *, remove: bool, yes: bool)
     return True
 
 
-def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Wanted) -> str:
+def _note_of_replaced(editor: Editor, place: FilePlace, change: FileChange, wanted: Wanted) -> str:
     """Return a note on agents that the editor has now, and that the new entry leaves out; empty if there are none."""
     from gaia_bridge.bridge.discovery.imports import short_path
     from gaia_bridge_desk.doctor.editors import EditorEntry, install_command, replaced_agents
@@ -327,7 +329,7 @@ def _note_of_replaced(editor: Editor, place: Place, change: Change, wanted: Want
     return f"no longer published: {', '.join(map(short_path, gone))}; to publish all of them: {again}"
 
 
-def _agreed(change: Change) -> bool:
+def _agreed(change: FileChange) -> bool:
     """Ask the user for consent to a change.
 
     Raises:
@@ -339,7 +341,7 @@ def _agreed(change: Change) -> bool:
     return click.confirm(question, default=True, err=True)
 
 
-def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> None:
+def _by_hand(editor: Editor, how: _InstallOptions, scope: FileScope | None, remove: bool) -> None:
     """Print instructions for the user, where we cannot change the files.
 
     Raises:
@@ -355,11 +357,11 @@ def _by_hand(editor: Editor, how: _How, scope: Scope | None, remove: bool) -> No
     _print(editor, how, None)
 
 
-def _print(editor: Editor, how: _How, place: Place | None) -> None:
+def _print(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> None:
     click.echo(snippet(editor, _wanted(editor, how, place)), nl=False)
 
 
-def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
+def _print_links(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> None:
     """Print the links with which an editor installs the bridge itself.
 
     Raises:
@@ -379,7 +381,7 @@ def _print_links(editor: Editor, how: _How, place: Place | None) -> None:
         click.echo(f"they lead to a program of this machine; {hint}", err=True)
 
 
-def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
+def _wanted(editor: Editor, how: _InstallOptions, place: FilePlace | None) -> Wanted:
     """Return the entry for the editor's file.
 
     Raises:
@@ -393,12 +395,12 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
         config += [] if how.scope.servers else ["--no-servers"]
         agents = how.scope.agents
         named = list(agents) if how.way == "stdio" else [word for agent in agents for word in ("--agent", agent)]
-        in_folder = place is not None and place.scope is Scope.WORKSPACE
+        in_folder = place is not None and place.scope is FileScope.WORKSPACE
         cwd = shape.workspace if how.way == "stdio" and in_folder else None
         return Wanted(how.name, program_entry(shape, command, [*begin, *words, *config, *named], cwd=cwd))
     if how.way == "unix":
         return Wanted(how.name, _socket_entry(editor, how))
-    asks = how.asks and editor.prompts and (place is None or place.scope is not Scope.REMOTE)
+    asks = how.asks and editor.prompts and (place is None or place.scope is not FileScope.REMOTE)
     entry = address_entry(
         shape,
         how.url,
@@ -412,12 +414,12 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
     return Wanted(how.name, entry, token_input(_TOKEN_INPUT) if asks else None)
 
 
-def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
+def _socket_entry(editor: Editor, how: _InstallOptions) -> dict[str, object]:
     if not editor.sockets:
         problem = "it does not reach sockets"
         raise ConfigError(f"{editor.title} --unix", problem, "leave out --unix: gaia-bridge connect reaches it instead")
     try:
-        socket = SocketPlace(runtime_folder(), how.scope.name).http
+        socket = Place(runtime_folder(), how.scope.name).http
     except PlaceError as error:
         raise ConfigError("--unix", str(error)) from None
     entry = address_entry(editor.shape, f"unix://{socket}#/mcp")
@@ -425,10 +427,10 @@ def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
     return entry
 
 
-def _lists_servers(scope: BridgeScope, place: Place) -> bool:
+def _lists_servers(scope: Scope, place: FilePlace) -> bool:
     """Return whether there is a server to publish; an unreadable file counts as one, as the bridge will report it."""
     path = Path(scope.config) if scope.config else None
-    if path is None and place.scope is not Scope.WORKSPACE:
+    if path is None and place.scope is not FileScope.WORKSPACE:
         path = default_servers_path()
     try:
         return any(not is_disabled(entry) for entry in ServersConfig(path).entries.values())
@@ -436,14 +438,14 @@ def _lists_servers(scope: BridgeScope, place: Place) -> bool:
         return True
 
 
-def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
-    """Yield hints on the entry, and the next step."""
-    if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
+def _hints(editor: Editor, how: _InstallOptions, place: FilePlace) -> Iterator[str]:
+    """Yield hints on the entry, the next step, and a note for later."""
+    if place.scope is FileScope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
         variable = how.token_variable
         yield f"it is reached while the bridge runs: gaia-bridge serve{'' if variable is None else ' --auth'}"
-        if how.asks and editor.prompts and place.scope is not Scope.REMOTE:
+        if how.asks and editor.prompts and place.scope is not FileScope.REMOTE:
             yield (
                 "it asks for the token, which is in ~/.gaia/bridge-token; agents outside of VS Code's own chat are "
                 "lent no server that asks: for these, leave out --http, or name a --token-variable"
@@ -456,18 +458,18 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         )
     if how.way != "http" and not how.scope.agents and how.scope.servers and not _lists_servers(how.scope, place):
         yield f"no server is configured yet: gaia-bridge add NAME COMMAND, or gaia-bridge import. {_SHIPPED[how.way]}"
+    if "/archive-v0/" in (program := own_program()[0]):
+        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
+    yield f"next: {editor.then}"
     if editor.has_agents:
         file = file_of(place).name
         yield (
             f"{editor.title} gives the servers in {file} to its chat and to agents (Copilot, Claude, Codex). Both "
             "also read .mcp.json (gaia-bridge install mcp-json): have the bridge in one of the two files"
         )
-    if "/archive-v0/" in (program := own_program()[0]):
-        yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
-    yield f"next: {editor.then}"
 
 
-def _diff(change: Change, own: set[str]) -> Iterator[str]:
+def _diff(change: FileChange, own: set[str]) -> Iterator[str]:
     """Yield the change as a diff for people: secrets beside our entry are not shown.
 
     Args:

@@ -74,7 +74,7 @@ class _JsonFormatter(LineFormatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
         call = call_of(record)
-        said = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -84,11 +84,11 @@ class _JsonFormatter(LineFormatter):
             **({"stack": record.stack_info} if record.stack_info else {}),
         }
         return json.dumps(
-            {key: self.redacted(of) if isinstance(of, str) else of for key, of in said.items()}, default=str
+            {key: self.redacted(of) if isinstance(of, str) else of for key, of in fields.items()}, default=str
         )
 
 
-class _Writing(logging.Formatter):
+class _CompleteFormatter(logging.Formatter):
     """Formats records that were not formatted when they were queued.
 
     Args:
@@ -105,7 +105,7 @@ class _Writing(logging.Formatter):
         return self._formatter.format(record) if line is None else line
 
 
-class _Queued(QueueHandler):
+class _BoundedHandler(QueueHandler):
     """Hands records to the thread that writes; if the queue is full, they are counted rather than waited for.
 
     Args:
@@ -137,8 +137,8 @@ class _Queued(QueueHandler):
             lost, self._lost = self._lost, 0
         if not lost:
             return None
-        said = "%d records were left out here: they came faster than they could be written"
-        return logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, (lost,), None)
+        message = "%d records were left out here: they came faster than they could be written"
+        return logger.makeRecord(logger.name, logging.WARNING, __file__, 0, message, (lost,), None)
 
 
 class _Listener(QueueListener):
@@ -150,7 +150,9 @@ class _Listener(QueueListener):
         writer: The handler that writes.
     """
 
-    def __init__(self, handler: _Queued, waiting: queue.Queue[logging.LogRecord], writer: logging.Handler) -> None:
+    def __init__(
+        self, handler: _BoundedHandler, waiting: queue.Queue[logging.LogRecord], writer: logging.Handler
+    ) -> None:
         super().__init__(waiting, writer)
         self._handler = handler
         self._waiting = waiting
@@ -191,10 +193,10 @@ def log_to_json(file: Path) -> Callable[[], None]:
             ) from None
         raise ConfigError(str(file), f"cannot be written: {error.strerror or error}") from None
     waiting: queue.Queue[logging.LogRecord] = queue.Queue(JSON_LOG_QUEUE)
-    handler, root = _Queued(waiting), logging.getLogger()
+    handler, root = _BoundedHandler(waiting), logging.getLogger()
     listener, formatter = _Listener(handler, waiting, writer), _JsonFormatter()
     handler.setFormatter(formatter)
-    writer.setFormatter(_Writing(formatter))
+    writer.setFormatter(_CompleteFormatter(formatter))
     handler.setLevel(logging.INFO)
     before = root.level
     root.addHandler(handler)

@@ -85,8 +85,8 @@ class LineFormatter(logging.Formatter):
             return self.format(record_of(call, created))
         # The line has names that clients know, and no text of users: to search for the shapes of secrets costs more
         # than the rest.
-        said = {"asctime": _time_of_day(int(created)), "message": printable(str(call), limit=None), **_OF_CALLS}
-        return self.redacted.without_known(self._layout % said)
+        fields = {"asctime": _time_of_day(int(created)), "message": printable(str(call), limit=None), **_OF_CALLS}
+        return self.redacted.without_known(self._layout % fields)
 
 
 def call_of(record: logging.LogRecord) -> CallRecord | None:
@@ -233,4 +233,4 @@ def _package(frame: FrameType) -> str:
 
 def _on_terminal(handler: logging.Handler) -> bool:
     stream = getattr(handler, "stream", None) or getattr(getattr(handler, "console", None), "file", None)  # of Rich
-    return any(stream is known for known in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__))
+    return any(stream is terminal for terminal in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__))

@@ -16,14 +16,14 @@ from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.version import __version__
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge_cli.options import is_debug
 from gaia_bridge_cli.origin import installed_from
 from gaia_bridge_cli.streams import queue_stderr
 
 
-def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
+def run(args: Sequence[str] | None, prog_name: str, deadline: ExitDeadline | None = None) -> int:
     """Run the command line; called by `gaia_bridge_cli.main` once everything is imported.
 
     Args:
@@ -54,29 +54,29 @@ class _Commands(MutableMapping[str, click.Command]):
     """The commands by their names, each imported at its first use."""
 
     def __init__(self, places: Iterable[tuple[str, str]]) -> None:
-        self._found: dict[str, click.Command | str] = dict(places)
+        self._commands: dict[str, click.Command | str] = dict(places)
 
     def __getitem__(self, name: str) -> click.Command:
-        found = self._found[name]
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
-            found = self._found[name] = _imported(module, attribute)
-        return found
+        command = self._commands[name]
+        if isinstance(command, str):
+            module, _, attribute = command.partition(":")
+            command = self._commands[name] = _imported(module, attribute)
+        return command
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._found[name] = command
+        self._commands[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._found[name]
+        del self._commands[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        return name in self._commands
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._commands)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._commands)
 
 
 def _imported(module: str, attribute: str) -> click.Command:
@@ -103,8 +103,8 @@ class _Program(click.Group):
         limit = formatter.width - width - 6
         for heading, commands in _GROUPS.items():
             with formatter.section(heading):
-                told = ((name.ljust(width), click.Command(name, help=text)) for name, (_, text) in commands.items())
-                formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in told])
+                rows = ((name.ljust(width), click.Command(name, help=text)) for name, (_, text) in commands.items())
+                formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in rows])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Give an example, and the place of the documentation."""
@@ -121,17 +121,17 @@ class _Program(click.Group):
         """Return the command, or fail with a suggestion."""
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
-            ctx.fail(f"No such command {printable(name)!r}.{self._meant(name)}")
+            ctx.fail(f"No such command {printable(name)!r}.{self._suggestion(name)}")
         return super().resolve_command(ctx, args)
 
-    def _meant(self, name: str) -> str:
+    def _suggestion(self, name: str) -> str:
         if name.endswith(".py") or "/" in name:
             return f" Did you mean 'serve {printable(name)}'?"
         import difflib
 
         close = difflib.get_close_matches(name, self.commands, 1)
-        if meant := _CALLED_ELSEWHERE.get(name.lower()) or next(iter(close), None):
-            return f" Did you mean {meant!r}?"
+        if suggested := _CALLED_ELSEWHERE.get(name.lower()) or next(iter(close), None):
+            return f" Did you mean {suggested!r}?"
         return ""
 
 

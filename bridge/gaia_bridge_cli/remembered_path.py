@@ -44,5 +44,5 @@ def active_folders(environ: Mapping[str, str]) -> set[str]:
 
 def _says_as_much(before: bytes | None, folders: list[str]) -> bool:
     """Return whether the stored `PATH` has all of these folders: the same, or that of a terminal with more."""
-    known = [] if before is None else absolute_folders(before.decode(errors="surrogateescape").rstrip("\n"))
-    return known == folders or set(folders) < set(known)
+    stored = [] if before is None else absolute_folders(before.decode(errors="surrogateescape").rstrip("\n"))
+    return stored == folders or set(folders) < set(stored)

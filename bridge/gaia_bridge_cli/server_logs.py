@@ -142,7 +142,7 @@ class LogReader:
 
     def _find(self) -> None:
         """Open the existing files that are not open yet."""
-        found: list[_Part] = []
+        parts: list[_Part] = []
         for path in reversed(self._paths):  # so that a file that is just renamed is met twice, and not missed
             try:
                 part = _Part(FileIO(path))
@@ -150,11 +150,11 @@ class LogReader:
                 continue
             except OSError as error:
                 raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
-            if any(part.is_same_as(other) for other in (*self._parts, *found)):
+            if any(part.is_same_as(other) for other in (*self._parts, *parts)):
                 part.close()
             else:
-                found.append(part)
-        self._parts += reversed(found)
+                parts.append(part)
+        self._parts += reversed(parts)
 
 
 class _Part:

@@ -18,6 +18,7 @@ import pytest
 
 from gaia import background_loop as background
 from gaia.background_loop import BackgroundLoop
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.runtime.lent_loop import (
     Lease,
     _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
@@ -171,7 +172,7 @@ async def test_the_end_of_the_loop_is_an_error_and_no_cancellation_for_whoever_w
     waiting = asyncio.create_task(lease.wait(endless))
     await wait_in_thread(started.wait)
     await anyio.to_thread.run_sync(lease.release)
-    with pytest.raises(RuntimeError, match="has ended .* connect again"):
+    with pytest.raises(LoopEndedError, match="has ended .* connect again"):
         await waiting
 
 

@@ -15,7 +15,7 @@ import pytest
 from gaia.agents.base import Agent
 from gaia_bridge import Bridge
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.sources.agent.conversations import conversation_of
+from gaia_bridge.sources.agent.ask_tool import conversation_of
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, text_of

@@ -24,7 +24,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.calls.process_ancestry import LINEAGE_VARIABLE
-from gaia_bridge.client.transports.guardian import MARK
+from gaia_bridge.client.transports.children.guardian import MARK
 from gaia_bridge.config.launching.child_environment import child_environment
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http import routes

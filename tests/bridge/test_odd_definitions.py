@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import content_for
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS as LISTED
 from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
 from gaia_bridge.text.json_types import JSON
 from tests.support.fixed_sources import FixedSource
@@ -31,12 +31,11 @@ RESULTS = {
 
 def catalog_of(kind: str, definitions: list[JSON]) -> Catalog:
     """A merged endpoint with two servers: an odd one, and one that lists what is good."""
-    [listed] = [item for item in LISTED if item.kind == kind]
     catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
     for name, items in (("odd", definitions), ("fine", [GOOD[kind]])):
         source = FixedSource(name, kind=SourceKind.SERVER)
         features = replace(no_features(name), capabilities=frozenset({"tools", "prompts", "resources"}))
-        source.features = with_list(features, listed, items)
+        source.features = with_list(features, KINDS[kind], items)
         catalog.add(source)
     return catalog
 

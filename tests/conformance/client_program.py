@@ -27,7 +27,7 @@ import httpx2
 from msgspec.structs import replace
 
 from gaia_bridge.client import ClientDelegate, Connection, connect
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits

@@ -34,7 +34,7 @@ from gaia_bridge.model import (
     ToolTransform,
 )
 from gaia_bridge_cli.program import program
-from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileScope
 from tests.docs.pages import DOCS
 
 __all__ = ["FOLDER", "PAGES", "Field", "fields_of", "main"]
@@ -304,7 +304,7 @@ def editors_page() -> str:
     """The page of editors, with its two tables as the program has them."""
     page = (DOCS / "editors.md").read_text("utf-8")
     files = [
-        (f"`{each.name}`", each.title, _files_of(each, Scope.USER), _files_of(each, Scope.WORKSPACE))
+        (f"`{each.name}`", each.title, _files_of(each, FileScope.USER), _files_of(each, FileScope.WORKSPACE))
         for each in EDITORS
     ]
     page = _with_table(page, "## Editors\n\n", ("EDITOR", "is", "for all folders", "`--workspace`"), files)
@@ -316,7 +316,7 @@ def editors_page() -> str:
     )
 
 
-def _files_of(editor: Editor, scope: Scope) -> str:
+def _files_of(editor: Editor, scope: FileScope) -> str:
     paths = [f"{place.folder}/{place.names[0]}" for place in editor.places if place.scope is scope]
     return ", ".join(
         f"`{path.removeprefix('./').replace('{config}', '~/.config').replace('{data}', '~/.local/share')}`"

@@ -6,16 +6,16 @@ import sys
 
 import anyio
 
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.serving import shutdown
 from gaia_bridge_cli.serving.shutdown import Shutdown
 
 shutdown.__dict__["STOP_DEADLINE"] = 0.2
-deadline = Deadline(0.2)
+deadline = ExitDeadline(0.2)
 
 
 async def main() -> None:
-    watched = Shutdown(deadline, 0.1, has_children=lambda: True)
+    watched = Shutdown(deadline, 0.1, has_children=lambda: True, calls=list)
     async with anyio.create_task_group() as tasks:
         await tasks.start(watched.watch)
         print("held", flush=True)  # noqa: T201

@@ -11,6 +11,7 @@ from tests.cli.running import INITIALIZE, request, running
 from tests.process.driving import AGENTS
 from tests.support.gated_servers import gate
 from tests.support.upstreams import raw_server
+from tests.support.waiting import eventually
 from tests.upstreams.servers import entry_of
 
 
@@ -60,3 +61,4 @@ def test_what_still_starts_when_its_client_leaves_is_listed_without_it_and_known
                 held.release("up")
                 held.wait("up", "dead", 2)
         assert held.count("up", "born") == 2
+    eventually(lambda: not [*(tmp_path / ".gaia" / "cache").glob("*.lock")])

@@ -202,7 +202,7 @@ def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:
     code = "import sys; from gaia_bridge_cli import main; main(['status', '--port', '1']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     imported = set(result.stdout.split())
-    assert "gaia_bridge_cli.servers.running_bridge" in imported
+    assert "gaia_bridge_cli.running_bridge" in imported
     assert imported & SLOW_FOR_COMMANDS == set()
 
 
@@ -210,7 +210,7 @@ def test_a_server_on_stdio_is_called_through_the_bridge_without_anything_slow(tm
     options = ["--stdio", "--no-agents", "--config", str(servers_file(tmp_path))]
     printed, imported = imported_by("serve", *options, said=conversation("one__greet"))
     assert json.loads(printed.splitlines()[-1])["result"]["content"][0]["text"] == "hello"
-    assert "gaia_bridge.client.transports.stdio" in imported
+    assert "gaia_bridge.client.transports.children.stdio" in imported
     assert imported & SLOW_WITH_A_SERVER == set()
 
 

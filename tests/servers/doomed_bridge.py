@@ -15,7 +15,7 @@ import sys
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.client.transports.stdio import StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.obedient_children import Received, child
 

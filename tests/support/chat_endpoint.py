@@ -25,6 +25,18 @@ Script = Callable[[ChatRequest], AsyncGenerator[str | Reply]]
 QUESTION: JSON = {"role": "user", "content": "How are you?"}
 
 
+def failing(error: BaseException, *before: str) -> Script:
+    """A script that says something, and then fails."""
+
+    async def script(request: ChatRequest) -> AsyncGenerator[str | Reply]:
+        for piece in before:
+            yield piece
+        raise error
+        yield ""
+
+    return script
+
+
 class ChatAgent:
     """A chat model that is no MCP server.
 

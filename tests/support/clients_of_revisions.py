@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
-
-import anyio
 
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.text.json_types import JSON
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import Changing
 
 __all__ = ["ANSWERS", "DECLARED", "RevisionClient", "client_of_revision", "envelope"]
 
@@ -49,7 +47,7 @@ def envelope(revision: str) -> JSON:
     }
 
 
-class RevisionClient:
+class RevisionClient(Changing):
     """A client. Implements `gaia_bridge.server.connection.Channel`.
 
     Args:
@@ -60,6 +58,7 @@ class RevisionClient:
     can_ask = True
 
     def __init__(self, endpoint: Dispatcher, revision: str) -> None:
+        super().__init__()
         self.revision = revision
         self.modern = is_modern(revision)
         self.messages: list[JSON] = []
@@ -70,13 +69,11 @@ class RevisionClient:
         """What it answers, by method."""
         self._numbers = itertools.count(1)
         self._client = DuplexClient(endpoint, self)
-        self._more = anyio.Event()
 
     async def send(self, message: bytes) -> None:
         """Take what the server says."""
         self.messages.append(json.loads(message))
-        self._more.set()
-        self._more = anyio.Event()
+        self._changed()
 
     def end(self) -> None:
         """Its stream cannot be resumed."""
@@ -89,12 +86,6 @@ class RevisionClient:
     def notifications(self) -> list[JSON]:
         """What was told it."""
         return [message for message in self.messages if "method" in message and "id" not in message]
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; looks after every message."""
-        with anyio.fail_after(PATIENCE):
-            while not holds():
-                await self._more.wait()
 
     async def begin(self, method: str, params: JSON | None = None, number: str | None = None) -> str:
         """Send a request, and do not wait for its answer; the id, which is a new one if not given."""

@@ -30,8 +30,8 @@ MODULES = """
     bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
     bridge/client/test_requests.py bridge/client/test_connection.py bridge/client/test_subscriptions.py
     bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
-    bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
-    bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
+    bridge/client/transports/http/test_sessions.py bridge/client/transports/http/test_sse.py
+    bridge/client/transports/http/test_streamable_http.py bridge/sources/test_change_queue.py
     bridge/sources/upstream/listing/test_feature_cache.py bridge/sources/upstream/listing/test_feature_lists.py
     bridge/sources/upstream/listing/test_first_look.py bridge/sources/upstream/test_relay.py
     bridge/sources/upstream/test_restart_policy.py bridge/sources/upstream/test_supervisor.py
@@ -48,6 +48,12 @@ SLOW = """
     bridge/server/test_garbage.py bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py
     bridge/test_odd_texts.py bridge/test_said_in_each_revision.py bridge/test_skills.py gaia_agents/test_ignore.py
+    agents/test_conversations_of_clients.py agents/test_published_whole.py bridge/bridge/test_contents.py
+    bridge/server/http/test_server_card.py bridge/server/test_client_results.py
+    bridge/server/test_questions_of_each_revision.py bridge/test_changed_programs.py bridge/test_old_lists.py
+    desk/editors/test_golden_files.py doors/acp/test_two_conversations.py doors/openai_api/test_two_clients.py
+    agents/test_background_loop.py bridge/bridge/test_bridge_servers.py bridge/test_async_factories.py
+    gaia_agents/test_base_classes.py gaia_agents/test_code_search.py gaia_agents/test_protection.py
 """.split()
 """Modules of whole folders that are left out: what they try out many times, others do once."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Http1Connection
+from gaia_bridge.client.transports.http.http1 import Http1Connection
 
 __all__ = ["Answer", "Keeper", "Wire", "answer_of", "wired"]
 

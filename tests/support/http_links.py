@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from gaia_bridge.client.transport import Link, UpstreamError
-from gaia_bridge.client.transports.sse import SseTransport
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.sse import SseTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON

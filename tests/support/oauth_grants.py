@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, url_for_log, usable_url
+from gaia_bridge.client.transports.http.http_values import named_status, url_for_log, usable_url
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 

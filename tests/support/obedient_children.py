@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from gaia_bridge.client.transport import Link
-from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioLink, StdioTransport
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON

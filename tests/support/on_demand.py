@@ -22,6 +22,7 @@ __all__ = [
     "acp_prompts",
     "acp_schema",
     "acp_serving",
+    "acp_updates",
     "import_what_is_used_by",
     "fixture_server",
     "mcp",
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     import gaia_bridge.client.oauth.store as oauth_store
     import gaia_bridge_doors.acp.prompts as acp_prompts
     import gaia_bridge_doors.acp.serving as acp_serving
+    import gaia_bridge_doors.acp.updates as acp_updates
     import tests.conformance.fixture_server as fixture_server
     import tests.oracle.sdk_server as sdk_server
     import tests.servers.pushing_server as pushing_server
@@ -140,6 +142,7 @@ else:
     acp_prompts = _OnDemand("gaia_bridge_doors.acp.prompts")
     acp_schema = _OnDemand("acp.schema")
     acp_serving = _OnDemand("gaia_bridge_doors.acp.serving")
+    acp_updates = _OnDemand("gaia_bridge_doors.acp.updates")
     fixture_server = _OnDemand("tests.conformance.fixture_server")
     mcp = _OnDemand("mcp")
     mcp_auth = _OnDemand("mcp.shared.auth")

@@ -20,6 +20,7 @@ from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
 from gaia_bridge.chat_types import Reply, Thought
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
+from gaia_bridge.text.json_text import with_valid_text
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["OpenAIModel"]
@@ -36,7 +37,7 @@ _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with t
 """Features that a server may lack."""
 
 
-class _Chosen(Struct, frozen=True):
+class _ChosenModel(Struct, frozen=True):
     """The model that is used."""
 
     wire: Wire
@@ -140,7 +141,7 @@ class OpenAIModel:
             except UnicodeEncodeError:
                 if is_clean:
                     raise
-                body, is_clean = _without_surrogates(body), True
+                body, is_clean = with_valid_text(body), True
 
     async def aclose(self) -> None:
         """Close all connections, on the loop that they were used on. It may be used again afterwards."""
@@ -150,12 +151,12 @@ class OpenAIModel:
             await chosen.wire.aclose()
 
     def _forget(self) -> None:
-        self._chosen: _Chosen | None = None
+        self._chosen: _ChosenModel | None = None
         self._lock = anyio.Lock()
 
     # One reply
 
-    async def _reply(self, chosen: _Chosen, body: JSON) -> AsyncGenerator[str | Thought | Reply]:
+    async def _reply(self, chosen: _ChosenModel, body: JSON) -> AsyncGenerator[str | Thought | Reply]:
         offered = [tool["function"]["name"] for tool in body.get("tools", ()) if is_object(tool.get("function"))]
         assembly = Assembly(offered, most_calls=self._limits.tool_calls)
         patience = Patience(chosen.report, self._limits)
@@ -199,7 +200,7 @@ class OpenAIModel:
             self._lacks.add(_STREAM_WITH_TOOLS if body.get("tools") else _STREAM)
         return len(self._lacks) > before
 
-    async def _failure(self, chosen: _Chosen, refusal: Refusal) -> ModelError:
+    async def _failure(self, chosen: _ChosenModel, refusal: Refusal) -> ModelError:
         error = chosen.report.failure(refusal)
         if not isinstance(error, ModelNotFoundError):
             return error
@@ -218,7 +219,7 @@ class OpenAIModel:
 
     # Which server, which model
 
-    async def _choose(self) -> _Chosen:
+    async def _choose(self) -> _ChosenModel:
         async with self._lock:
             if self._chosen is None:
                 await load_library()
@@ -236,7 +237,7 @@ class OpenAIModel:
                 except BaseException:
                     await close_all([wire])
                     raise
-                self._chosen = _Chosen(wire, model, Report(wire.place, model))
+                self._chosen = _ChosenModel(wire, model, Report(wire.place, model))
             return self._chosen
 
 
@@ -248,17 +249,6 @@ def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:
     """Return the options that may be sent."""
     left_out = _OURS if with_tools else _OURS | _ABOUT_TOOLS
     return {name: value for name, value in asked.items() if name not in left_out and value is not None}
-
-
-def _without_surrogates(value: Any) -> Any:
-    """Return a JSON value with lone surrogates replaced, which UTF-8 cannot carry; tools that decode badly do."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if is_object(value):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if is_array(value):
-        return [_without_surrogates(item) for item in value]
-    return value
 
 
 def _choice(chunk: JSON) -> JSON:

@@ -21,8 +21,8 @@ from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
 from gaia_bridge.client.transport import LaunchError
-from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
-from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.client.transports.http.sse_parser import EventReader, OversizedEventError, ServerSentEvent
+from gaia_bridge.client.transports.http.tls import verifying_context
 from gaia_bridge.config.proxies import Proxy, ProxyAddressError, proxy_for
 from gaia_bridge.errors import ModelError
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -326,7 +326,7 @@ async def _contents(reader: _Reader, report: Report, limits: ModelLimits) -> Asy
             text += chunk
         yield _checked(_parsed(text.decode("utf-8", "replace")), report)
         return
-    events = EventStream(reader.read, limits.event_bytes)
+    events = EventReader(reader.read, limits.event_bytes)
     while event := await _next_event(events, report):
         if event.data.startswith("[DONE]"):
             yield {"done": True}
@@ -341,7 +341,7 @@ async def _contents(reader: _Reader, report: Report, limits: ModelLimits) -> Asy
             yield _checked(_parsed(event.data), report)
 
 
-async def _next_event(events: EventStream, report: Report) -> Event | None:
+async def _next_event(events: EventReader, report: Report) -> ServerSentEvent | None:
     try:
         return await events.next()
     except OversizedEventError as error:

@@ -289,13 +289,7 @@ class MCPClientMixin:
         """
         registry = self._agent_registry()
         for tool in client.list_tools():
-            entry = tool.to_gaia_format(client.name)
-            entry["inputSchema"] = tool.input_schema
-            if tool.annotations:
-                entry["annotations"] = tool.annotations
-            if "_meta" in tool.definition:
-                entry["_meta"] = tool.definition["_meta"]
-            entry["function"] = self._tool_function(client, tool)
+            entry = tool.entry(client.name, self._tool_function(client, tool))
             self._mcp_tools.add(client, entry, registry)
 
     def _unregister_mcp_tools(self, client: MCPClient) -> None:

@@ -12,6 +12,7 @@ from gaia.mcp.client.mcp_tool import registry_name
 from gaia_bridge.calls.bridge_hops import came_through, passed
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.protocol.kinds import PROMPT, RESOURCE, TEMPLATE, DefinitionKind
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 __all__ = ["Republished"]
@@ -59,7 +60,7 @@ class Republished:
     def get_mcp_prompts(self) -> list[JSON]:
         """Return the prompts of all servers."""
         definitions: list[JSON] = []
-        for client, definition in self._listed("prompts/list", "prompts"):
+        for client, definition in self._listed(PROMPT):
             name = registry_name(client.name, str(definition.get("name")))
             self._prompts[name] = client, str(definition.get("name"))
             definitions += self._without_loops({**definition, "name": name})
@@ -72,11 +73,11 @@ class Republished:
 
     def get_mcp_resources(self) -> list[JSON]:
         """Return the resources of all servers; of several at one URI, the first."""
-        return self._addressed("resources/list", "resources", "uri", self._places)
+        return self._addressed(RESOURCE, self._places)
 
     def get_mcp_resource_templates(self) -> list[JSON]:
         """Return the resource templates of all servers."""
-        return self._addressed("resources/templates/list", "resourceTemplates", "uriTemplate", self._templates)
+        return self._addressed(TEMPLATE, self._templates)
 
     async def read_mcp_resource(self, uri: str) -> Any:
         """Let a server read a resource: the one that lists it, or else any that has templates."""
@@ -108,23 +109,24 @@ class Republished:
             raise ProtocolError(INVALID_PARAMS, f"Unknown {what}")
         return client
 
-    def _listed(self, method: str, field: str) -> list[tuple[MCPClient, JSON]]:
+    def _listed(self, kind: DefinitionKind) -> list[tuple[MCPClient, JSON]]:
         offers: list[tuple[MCPClient, JSON]] = []
         for name in self._manager().list_servers():
             client = self._manager().get_client(name)
             if client is None:
                 continue
-            result = client.transport.send_request(method).get("result")  # a server that has none answers with an error
-            items = result.get(field) if is_object(result) else None
+            # A server without this list answers with an error.
+            result = client.transport.send_request(kind.method).get("result")
+            items = result.get(kind.field) if is_object(result) else None
             if is_array(items):
                 offers += [(client, item) for item in items if is_object(item)]
         return offers
 
-    def _addressed(self, method: str, field: str, key: str, places: dict[str, MCPClient]) -> list[JSON]:
+    def _addressed(self, kind: DefinitionKind, places: dict[str, MCPClient]) -> list[JSON]:
         places.clear()
         definitions: list[JSON] = []
-        for client, definition in self._listed(method, field):
-            if (place := str(definition.get(key))) not in places:
+        for client, definition in self._listed(kind):
+            if (place := str(definition.get(kind.key))) not in places:
                 places[place] = client
                 definitions += self._without_loops(definition)
         return definitions

@@ -23,6 +23,7 @@ from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.model import LeftOut, NamingPolicy, OpenApiServerSpec, ServerOptions, ServerSpec
+from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.server.backlog import Backlog
@@ -166,6 +167,10 @@ class Bridge(ServedBridge):
     def models(self) -> Mapping[str, str]:
         """The models of the OpenAI-compatible API by their ids, each with the name of its agent."""
         return {model.id: model.source.name for model in self._models}
+
+    def calls_in_flight(self) -> list[str]:
+        """Return the names of the tools and prompts, and the URIs of the resources, that clients wait for."""
+        return [name for method, name in self._backlog.targets if method in NAMED]
 
     def status(self) -> JSON:
         """Return the answer of `/status`: each source, its state, path and number of offers, and what is left out."""

@@ -37,7 +37,7 @@ from gaia_bridge.text.json_types import JSON, is_object
 logger = logging.getLogger(__name__)
 
 
-class _InUse(Struct, frozen=True):
+class _ApprovedServer(Struct, frozen=True):
     """A server that needs an approval and has one, as it was approved."""
 
     file: Path
@@ -69,7 +69,7 @@ class ConfiguredServers:
         self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
         self._logged: frozenset[str] = frozenset()
-        self._in_use: dict[str, _InUse] = {}
+        self._in_use: dict[str, _ApprovedServer] = {}
         self._folder = current_folder()
         self._exposed = {layer.path for layer in self._config.layers if lies_in_workspace(layer.path)}
         self._at_the_start = {
@@ -149,7 +149,7 @@ class ConfiguredServers:
             return None
         return f"it was changed since it was approved; run: {self._trust_command(spec.name)}"
 
-    def _held(self, report: LoadReport, approvals: TrustStore) -> dict[str, _InUse]:
+    def _held(self, report: LoadReport, approvals: TrustStore) -> dict[str, _ApprovedServer]:
         """Return the servers that were changed since they were approved, as they were before."""
         return {
             name: used
@@ -160,11 +160,11 @@ class ConfiguredServers:
             and approvals.holds(used.file, name, used.spec.options.approval)
         }
 
-    def _use(self, report: LoadReport, held: dict[str, _InUse]) -> Sequence[ServerSpec]:
+    def _use(self, report: LoadReport, held: dict[str, _ApprovedServer]) -> Sequence[ServerSpec]:
         """Remember which entry was approved for each server, and log what is left out."""
         servers = {spec.name: spec for spec in report.servers} | {name: used.spec for name, used in held.items()}
         approved = {
-            spec.name: _InUse(_approved_as(of_file.layer, spec.name), of_file.layer.entries[spec.name], spec)
+            spec.name: _ApprovedServer(_approved_as(of_file.layer, spec.name), of_file.layer.entries[spec.name], spec)
             for of_file in report.layers
             for spec in of_file.servers
             if spec.options.approval
@@ -180,7 +180,7 @@ class ConfiguredServers:
     def _report(self, approvals: TrustStore) -> LoadReport:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
-    def _log(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
+    def _log(self, report: LoadReport, held: Mapping[str, _ApprovedServer]) -> None:
         """Log what is left out and what is odd; no line that the previous reading logged."""
         lines = list(report.warnings)
         left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
@@ -202,7 +202,7 @@ class ConfiguredServers:
         self._logged = frozenset(lines)
         self.left_out = tuple(left_out)
 
-    def _what_was_changed(self, used: _InUse, entry: object) -> str:
+    def _what_was_changed(self, used: _ApprovedServer, entry: object) -> str:
         command = self._trust_command(used.spec.name)
         if is_object(entry) and launch_line(entry) == launch_line(used.entry):
             return (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
+from gaia_bridge.protocol.kinds import KINDS, SKILL
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.sources.composition.composed import innermost
@@ -94,10 +95,7 @@ class Report:
                     "reason": source.status.reason,
                     "path": _path(GROUPS[source.kind], source.name),
                     "server": {"name": source.features.info.name, "version": source.features.info.version},
-                    "tools": len(source.features.tools),
-                    "prompts": len(source.features.prompts),
-                    "resources": len(source.features.resources),
-                    "resourceTemplates": len(source.features.templates),
+                    **{kind.field: len(kind.of(source.features)) for kind in KINDS.values() if kind is not SKILL},
                     "leftOut": _as_json(source.features.left_out),
                     **({"connection": own.details} if isinstance(own := innermost(source), Upstream) else {}),
                 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -127,7 +128,7 @@ class ServedBridge(ABC):
             starting = [source.unseen for source in sources if isinstance(source, Upstream)]
             if unseen := [each for each in starting if each is not None]:
                 # mostly there is nothing to list
-                from gaia_bridge.sources.upstream.listing.late_listing import list_later
+                from gaia_bridge.sources.upstream.late_listing import list_later
 
                 list_later(unseen)
 
@@ -160,12 +161,21 @@ class ServedBridge(ABC):
             ListenError: The address cannot be listened on, or must not.
             ConfigError: A host, an origin, the public URL or a proxy is not one.
         """
+        from gaia_bridge.server.http.access_policy import AccessPolicy
         from gaia_bridge.server.http.listener import serve_until_cancelled
 
         expect_open(self._is_open)
-        limits, leave = self.settings.http, self.close_streams
-        behind = public_url, proxies
-        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, *behind, limits, leave, task_status)
+        policy_for = partial(
+            AccessPolicy.for_address,
+            allow_hosts=hosts,
+            allow_origins=origins,
+            token=token,
+            limits=self.settings.http,
+            public_url=public_url,
+            proxies=proxies,
+        )
+        leave = self.close_streams
+        await serve_until_cancelled(self.asgi, policy_for, host, port, on_shutdown=leave, task_status=task_status)
 
     def app(
         self,
@@ -196,7 +206,14 @@ class ServedBridge(ABC):
         """
         from gaia_bridge.server.http.access_policy import AccessPolicy
 
-        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http, public_url, proxies)
+        policy = AccessPolicy.for_hosts(
+            hosts,
+            origins=origins,
+            token=token,
+            limits=self.settings.http,
+            public_url=public_url,
+            proxies=proxies,
+        )
         return MountedBridge(self, self.asgi(policy))
 
     @asynccontextmanager

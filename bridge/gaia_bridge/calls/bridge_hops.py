@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import INVALID_PARAMS, INVALID_REQUEST, ProtocolError
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 HOPS_META_KEY: Final = "io.gaia-mcp-bridge/hops"
 """The key in `_meta`, of requests and of definitions: a list of ids, in the order in which they were passed."""
@@ -77,18 +77,7 @@ def passed(params: JSON | None, own: str) -> JSON:
 
 def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ids of the bridges that a definition came through, as far as they recorded themselves."""
-    meta = definition.get("_meta")
-    return (_ids(meta.get(HOPS_META_KEY)) or ()) if is_object(meta) else ()
-
-
-def unmarked(definition: JSON) -> JSON:
-    """Return a definition as other clients are given it, without ids; the same object where it has none."""
-    meta = definition.get("_meta")
-    if not is_object(meta) or HOPS_META_KEY not in meta:
-        return definition
-    others = {key: value for key, value in meta.items() if key != HOPS_META_KEY}
-    bare = {key: value for key, value in definition.items() if key != "_meta"}
-    return {**bare, "_meta": others} if others else bare
+    return _ids(value_at(definition, "_meta", HOPS_META_KEY)) or ()
 
 
 def _ids(value: object) -> tuple[str, ...] | None:

@@ -128,6 +128,7 @@ class DirectCall:
         "response",
         "route",
         "size",
+        "target",
     )
 
     def __init__(
@@ -140,6 +141,8 @@ class DirectCall:
         self.place = place
         self.began = began
         self.id: int | str = message["id"]
+        self.target = "tools/call", str(message["params"]["name"])
+        """Its method, and the public name of the tool."""
         self.number = 0
         """The id of the request to the server."""
         self.connection: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -30,6 +30,8 @@ from gaia_bridge.client.transport import (
     UpstreamError,
 )
 from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.kinds import TEMPLATE, DefinitionKind
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.settings import UpstreamLimits
@@ -46,6 +48,7 @@ async def connect(
     era: Era | None = None,
     only: Era | None = None,
     numbers: Iterator[int] | None = None,
+    ready: Callable[[JsonRpcPeer], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Connection]:
     """Open a connection and agree on a revision; the end of the block closes it.
 
@@ -56,6 +59,7 @@ async def connect(
         era: The era of the server's last connection: it is tried first, without a probe. `None` probes.
         only: The only era to try; `None` for both.
         numbers: The ids of requests, for a caller that also makes its own over the same link; from 1 on if `None`.
+        ready: Called with each new link; the handshake begins when it returns, in the time that was left before.
 
     Raises:
         EraRefusedError: The server does not speak `only`.
@@ -66,6 +70,10 @@ async def connect(
     with anyio.CancelScope(deadline=anyio.current_time() + limits.start_timeout) as patience:
         for attempt in attempts(era, only):
             async with open_peer(transport, delegate, limits, numbers) as peer:
+                if ready is not None:
+                    left, patience.deadline = patience.deadline - anyio.current_time(), math.inf
+                    await ready(peer)
+                    patience.deadline = anyio.current_time() + left
                 try:
                     handshake = await attempt.greet(peer, delegate, limits)
                 except MisconfiguredError as error:
@@ -217,13 +225,28 @@ class Connection:
         """Read all definitions of a list, with `list_pages`."""
         return [item for page in await self.list_pages(kind) for item in page.items]
 
+    async def list_declared(self, kind: DefinitionKind, problems: list[str]) -> list[JSON] | None:
+        """Read a list that the server declares, as far as its items are objects.
+
+        Args:
+            problems: A failure is added to them, in words; then the result is `None`.
+        """
+        try:
+            return [item for item in await self.list_all(kind.name) if is_object(item)]
+        except ProtocolError as error:
+            if kind is not TEMPLATE:  # many servers with resources have no templates
+                problems.append(f"its {kind.name}s cannot be listed: {error.message} ({error.code})")
+        except UpstreamError as error:
+            problems.append(f"its {kind.name}s cannot be listed: it {error}")
+        return None
+
     async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its last page, or to the limit, with retries where these may help.
 
         The pages are unchecked, and without the definitions that the revision forbids a client to use.
 
         Args:
-            kind: A key of `vocabulary.LIST_FIELDS`.
+            kind: A key of `kinds.KINDS`.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.

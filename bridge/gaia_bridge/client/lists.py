@@ -12,7 +12,7 @@ from anyio import current_time, sleep
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import HeaderMap, annotation_problem, header_map, parameter_headers
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
@@ -44,7 +44,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: The server did not answer, not in time, or with no list.
     """
-    method, field = LIST_FIELDS[kind]
+    listed = KINDS[kind]
     pages: list[ReadPage] = []
     room = limits.tools
     cursor: str | None = None
@@ -52,16 +52,17 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     until = current_time() + limits.list_cap
     for _ in range(limits.pages):
         try:
-            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits, until)
+            page = await _page(listed.method, {} if cursor is None else {"cursor": cursor}, ask, limits, until)
         except ProtocolError:
             if cursor == "":
                 return pages
             raise
-        if not is_array(items := page.get(field)):
-            raise UpstreamError(f"answered {method} with something that is no list")
+        if not is_array(items := page.get(listed.field)):
+            raise UpstreamError(f"answered {listed.method} with something that is no list")
         if cursor == "" and items == pages[0].items[: len(items)]:
             return pages
-        pages.append(ReadPage(cursor, items[:room], {name: value for name, value in page.items() if name != field}))
+        more = {name: value for name, value in page.items() if name != listed.field}
+        pages.append(ReadPage(cursor, items[:room], more))
         room -= len(items)
         following = page.get("nextCursor")
         cursor = following if isinstance(following, str) else None
@@ -71,7 +72,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
             break
         seen.add(cursor)
     kept = sum(len(page.items) for page in pages)
-    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, method, kept)
+    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, listed.method, kept)
     return pages
 
 

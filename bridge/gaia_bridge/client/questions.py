@@ -21,7 +21,7 @@ from gaia_bridge.model import Progress
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
 from gaia_bridge.protocol.messages import error_object
-from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, without_key
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
@@ -167,12 +167,10 @@ class Questions:
 
 def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
     """Split the progress token, which is valid on one hop only, from the parameters of a question; return both."""
-    meta, token = params.get("_meta"), value_at(params, "_meta", PROGRESS_TOKEN_KEY)
-    if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
+    token = value_at(params, "_meta", PROGRESS_TOKEN_KEY)
+    if isinstance(token, bool) or not isinstance(token, int | str):
         return params, None
-    others = {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}
-    rest = {key: value for key, value in params.items() if key != "_meta"}
-    return {**rest, "_meta": others} if others else rest, token
+    return without_key(params, PROGRESS_TOKEN_KEY), token
 
 
 def _error(code: int, message: str, data: Any = None) -> JSON:

@@ -22,6 +22,7 @@ from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.types import RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.kinds import LISTEN_FLAGS, LISTS, list_changed
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object, value_at
@@ -32,7 +33,6 @@ LISTEN: Final = "subscriptions/listen"
 _UPDATED: Final = "notifications/resources/updated"
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _CANCELLED: Final = "notifications/cancelled"
-_LISTS: Final = ("tools", "prompts", "resources")
 _URIS: Final = "resourceSubscriptions"
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 
@@ -44,7 +44,7 @@ class Subscriptions:
         self._peer = peer
         self._limits = limits
         self._meta = meta
-        self._lists = [name for name in _LISTS if value_at(capabilities, name, "listChanged") is True]
+        self._lists = [kind for kind in LISTS if value_at(capabilities, kind.value, "listChanged") is True]
         self._resources = value_at(capabilities, "resources", "subscribe") is True
         self._uris: dict[str, None] = {}
         self._streams: dict[int, _Stream] = {}
@@ -199,14 +199,14 @@ class Subscriptions:
         stream.decided.set()
         if self._missed:
             self._missed = False
-            for name in self._lists:
-                self._peer.tell(f"notifications/{name}/list_changed", {})
+            for kind in self._lists:
+                self._peer.tell(list_changed(kind), {})
             for uri in self._uris:
                 self._peer.tell(_UPDATED, {"uri": uri})
 
     def _wanted(self) -> JSON:
         """Return the filter for all current subscriptions; empty if there are none."""
-        wanted: JSON = {f"{name}ListChanged": True for name in self._lists}
+        wanted: JSON = {flag: True for flag, kind in LISTEN_FLAGS.items() if kind in self._lists}
         if self._uris:
             wanted[_URIS] = list(self._uris)
         return wanted

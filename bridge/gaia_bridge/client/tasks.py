@@ -7,7 +7,6 @@ meanwhile come on the stream of that last request; cancelling the call cancels t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
@@ -18,7 +17,7 @@ from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredErro
 from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.protocol.meta import RELATED_TASK_KEY
+from gaia_bridge.protocol.meta import RELATED_TASK_KEY, without_key
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON, is_object, value_at
 
@@ -105,7 +104,8 @@ class Tasks:
         try:
             until_it_is_done = Deadline(deadline.cap, deadline.cap)
             params = {"taskId": identifier}
-            return _own(await self._peer.request("tasks/result", params, until_it_is_done, number=number))
+            result = await self._peer.request("tasks/result", params, until_it_is_done, number=number)
+            return without_key(result, RELATED_TASK_KEY)  # the caller does not know of a task
         finally:
             del self._peer.origins[number]
 
@@ -164,12 +164,3 @@ class _Reports:
                 self._news = anyio.Event()
                 while self._waiting:
                     await self.hear(self._waiting.popleft())
-
-
-def _own(result: JSON) -> JSON:
-    """Remove the related task from a result, since the caller does not know of a task."""
-    meta = result.get("_meta")
-    if not is_object(meta) or RELATED_TASK_KEY not in meta:
-        return result
-    others: Mapping[str, Any] = {key: value for key, value in meta.items() if key != RELATED_TASK_KEY}
-    return {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
-from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioLink, StdioTransport
 from gaia_bridge.config.launching.launchers import launcher_in
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
@@ -65,8 +65,8 @@ def transport_for(
 
 def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None) -> Transport:
     # Imported late: most servers are programs, and with no others HTTP is not needed.
-    from gaia_bridge.client.transports.sse import SseTransport
-    from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+    from gaia_bridge.client.transports.http.sse import SseTransport
+    from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 
     auth: AuthorizationOnDemand | None = None
     if spec.oauth is not None and not any(name.lower() == "authorization" for name in spec.headers):

@@ -79,7 +79,7 @@ class _TooMuchError(Exception):
     """The calculation of a cost exceeds its own bounds."""
 
 
-class _Applied(Struct, frozen=True):
+class _AppliedSchemas(Struct, frozen=True):
     """The inner schemas that one schema applies, by the values that they apply to, and its own costs."""
 
     in_place: Sequence[Any]
@@ -117,7 +117,7 @@ class SchemaCost:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         self._leads = References(schema, _META)
-        self._applied: dict[int, _Applied] = {}
+        self._applied: dict[int, _AppliedSchemas] = {}
 
     @cached_property
     def reach(self) -> int:
@@ -207,12 +207,12 @@ class SchemaCost:
             return False
         sizes: dict[int, int] = {}
 
-        def own(applied: _Applied, item: Any) -> int:
+        def own(applied: _AppliedSchemas, item: Any) -> int:
             return (1 + applied.words) * (1 + _size(item, sizes) // _COPIED)
 
         return self._costs(value, own, MAX_EXPLAINED, part)
 
-    def _costs(self, value: Any, own: Callable[[_Applied, Any], int], limit: int, part: Any = None) -> bool:
+    def _costs(self, value: Any, own: Callable[[_AppliedSchemas, Any], int], limit: int, part: Any = None) -> bool:
         """Whether the cost of a schema on a value is within a limit, where every path to each part counts."""
         costs: dict[tuple[int, int], int] = {}
         walked = count()
@@ -239,14 +239,14 @@ class SchemaCost:
         except (_TooMuchError, SchemaError, RecursionError):
             return False
 
-    def _applied_by(self, part: Mapping[str, Any]) -> _Applied:
+    def _applied_by(self, part: Mapping[str, Any]) -> _AppliedSchemas:
         applied = self._applied.get(id(part))
         if applied is None:
             applied = self._applied[id(part)] = _applied(part, self._leads.of(part))
         return applied
 
 
-def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
+def _meeting_below(applied: Sequence[_AppliedSchemas]) -> Iterator[list[Any]]:
     """Yield the combinations of schemas that apply to the inner values of a value, from those that apply to it."""
     members = [schema for part in applied for schema in part.to_members]
     for name in {name for part in applied for name in part.by_name}:
@@ -256,11 +256,11 @@ def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
     yield [schema for part in applied for schema in part.to_items]
 
 
-def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
+def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _AppliedSchemas:
     properties, patterns, pattern = (part.get(key) for key in ("properties", "patternProperties", "pattern"))
     patterned: Mapping[str, Any] = patterns if is_object(patterns) else {}
     texts = [*patterned, pattern] if isinstance(pattern, str) else list(patterned)
-    return _Applied(
+    return _AppliedSchemas(
         in_place=[*leads, *_held(part, _IN_PLACE)],
         by_name=properties if is_object(properties) else {},
         to_members=[*patterned.values(), *_held(part, _OF_MEMBERS)],
@@ -286,7 +286,7 @@ def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
     return schemas
 
 
-def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
+def _below(part: _AppliedSchemas, value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each schema that applies to an inner value of a value, and that inner value."""
     if is_object(value):
         for name, item in value.items():
@@ -302,7 +302,7 @@ def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
                 yield schema, item
 
 
-def _visits(part: _Applied, value: Any) -> int:
+def _visits(part: _AppliedSchemas, value: Any) -> int:
     """Calculate the cost of one schema on one value, without its inner schemas."""
     visits = 1 + part.words // _WORDS_A_VISIT
     if isinstance(value, str):

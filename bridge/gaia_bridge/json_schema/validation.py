@@ -16,6 +16,7 @@ from gaia_bridge.json_schema.parts import NAMED, References, SchemaError, previe
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, at_pointer, is_array, is_object, json_pointer
+from gaia_bridge.text.likeness import did_you_mean_each
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -145,7 +146,7 @@ class SchemaValidator:
 
     def _explained(self, value: Any) -> list[str]:
         """List the errors of an invalid value; of a large value, those of the first part that does not fit."""
-        narrowed = _Narrowed(self.schema, value)
+        narrowed = _Misfit(self.schema, value)
         for _ in range(_MAX_NARROWED):
             if self._cost.can_be_explained(narrowed.value, narrowed.part):
                 break
@@ -155,7 +156,25 @@ class SchemaValidator:
             return [_UNEXPLAINED.format(json_pointer(narrowed.path))]
         validator = self._parts[narrowed.pointer] if narrowed.pointer != "#" else self._validator
         errors = islice(validator.iter_errors(narrowed.value), _SHOWN_ERRORS + 1)
-        return [f"- {_problem(error, narrowed.path)}" for error in errors]
+        return [f"- {_problem(error, narrowed.path, self._hint(error, narrowed.part))}" for error in errors]
+
+    def _hint(self, error: jsonschema_rs.ValidationError, part: Any) -> str:
+        """Return a hint at the properties for which others came, if the error is about their names.
+
+        Args:
+            error: The error.
+            part: The part of the schema that the value was held against.
+        """
+        place, came = json_pointer(error.schema_path[:-1]), error.instance
+        schema = at_pointer(part, place) or at_pointer(self.schema, place)  # behind a reference, from the whole schema
+        if not is_object(schema) or not is_object(came) or not is_object(properties := schema.get("properties")):
+            return ""
+        if missing := getattr(error.kind, "property", None):
+            if schema.get("additionalProperties") is False:  # another error is about the unknown names
+                return ""
+            return did_you_mean_each((name for name in came if name not in properties), [str(missing)])
+        unknown: list[str] = getattr(error.kind, "unexpected", [])
+        return did_you_mean_each(unknown, (name for name in properties if name not in came))
 
     @cached_property
     def _parts(self) -> jsonschema_rs.ValidatorMap:
@@ -165,9 +184,9 @@ class SchemaValidator:
         return jsonschema_rs.validator_map_for(dict(self.schema), **_options())
 
 
-def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:
+def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = (), hint: str = "") -> str:
     problem = f"at {json_pointer([*above, *error.instance_path])}: got {preview(error.instance)}; {error.message}"
-    return " ".join(problem.splitlines())  # names of properties can hold line ends
+    return " ".join((f"{problem}; {hint}" if hint else problem).splitlines())  # names can hold line ends
 
 
 def _invalid_keywords(schema: Mapping[str, Any]) -> Collection[tuple[str | int, ...]]:
@@ -276,7 +295,7 @@ def reference_problem(schema: Any) -> str | None:
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None
 
 
-class _Narrowed:
+class _Misfit:
     """A part of a value that does not fit, and the part of the schema that it does not fit."""
 
     def __init__(self, schema: Mapping[str, Any], value: Any) -> None:

@@ -22,7 +22,7 @@ _TRACE: Final = frozenset(("traceparent", "tracestate"))
 """Keys that differ in each request, and on which no answer depends."""
 
 
-class _Kept(Struct):
+class _CachedResult(Struct):
     result: JSON
     since: float
     until: float
@@ -55,7 +55,7 @@ class ResultCache(Middleware):
         self._per_client = per_client
         self._entries = entries
         self._size = size
-        self._kept: OrderedDict[tuple[Hashable, ...], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[Hashable, ...], _CachedResult] = OrderedDict()
         self._used = 0
         self._clients: set[Hashable] = set()
         self._changes = 0
@@ -106,7 +106,7 @@ class ResultCache(Middleware):
         may_share = self._per_client or result.get("cacheScope") != "private"
         if seconds > 0 and changes == self._changes and may_share and _is_final(result):
             now = time.monotonic()
-            self._keep(key, _Kept(result, now, now + seconds, len(to_json(result))), request)
+            self._keep(key, _CachedResult(result, now, now + seconds, len(to_json(result))), request)
         return result
 
     def _key(self, request: McpRequest) -> tuple[Hashable, ...]:
@@ -118,7 +118,7 @@ class ResultCache(Middleware):
         seen = _canonical(about), _canonical(client.client_capabilities)
         return request.method, request.endpoint, request.name, who, client.modern, seen, _canonical(asked)
 
-    def _keep(self, key: tuple[Hashable, ...], kept: _Kept, request: McpRequest) -> None:
+    def _keep(self, key: tuple[Hashable, ...], kept: _CachedResult, request: McpRequest) -> None:
         if kept.size > self._size:
             return
         if key in self._kept:
@@ -153,7 +153,7 @@ class ResultCache(Middleware):
         self._used -= self._kept.pop(key).size
 
 
-def _aged(kept: _Kept) -> JSON:
+def _aged(kept: _CachedResult) -> JSON:
     """Return the result as it is now: a part of the `ttlMs` of a resource is over."""
     if "ttlMs" not in kept.result:
         return kept.result

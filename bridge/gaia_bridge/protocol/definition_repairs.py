@@ -27,7 +27,7 @@ _MAX_REFERENCES: Final = 8
 
 
 def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
-    """Repair violations of MCP's schema in a definition, as far as its meaning is clear; `kind` is as in `LIST_FIELDS`.
+    """Repair violations of MCP's schema in a definition, as far as its meaning is clear; `kind` is as in `kinds.KINDS`.
 
     Valid and unknown fields are left unchanged. An optional part that stays invalid is left out: less information, but
     none that is wrong.

@@ -175,22 +175,22 @@ class ParameterHeaders:
 
     def __init__(self, schema: Any) -> None:
         self.schema = schema
-        self._asked = [] if annotation_problem(schema) is not None else list(_annotated(schema))
+        self._annotations = [] if annotation_problem(schema) is not None else list(_annotated(schema))
 
     @property
     def is_empty(self) -> bool:
         """Whether calls of the tool need no such headers."""
-        return not self._asked
+        return not self._annotations
 
     def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Explain why the headers of a call do not match its arguments; return `None` if they do."""
-        if not self._asked:
+        if not self._annotations:
             return None
         came: dict[str, list[str]] = {}
         for field, content in headers:
             if field.startswith(_PARAM_BYTES):
                 came.setdefault(field.decode("latin-1"), []).append(content.decode("latin-1"))
-        for path, name, part in self._asked:
+        for path, name, part in self._annotations:
             header, argument = f"Mcp-Param-{name}", ".".join(path)
             values, value = came.get(header.lower(), []), value_at(arguments, *path)
             if len(values) > 1:

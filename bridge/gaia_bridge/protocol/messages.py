@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
@@ -171,11 +170,6 @@ def error_message(refusal: Refusal) -> JSON:
     return {"jsonrpc": "2.0", "id": refusal.id, "error": error}
 
 
-def error_bytes(refusal: Refusal) -> bytes:
-    """Write the error response as JSON; in ASCII, since the id may have lone surrogates, which UTF-8 cannot encode."""
-    return json.dumps(error_message(refusal), separators=(",", ":")).encode()
-
-
 def _identifier_in(content: bytes) -> int | str | None:
     """Read the id in content that is not valid JSON: parse leniently if possible, else search both ends."""
     try:
@@ -213,9 +207,9 @@ def encoded_read_result(request_id: int | str, result: JSON) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (written, encode_json(result))
 
 
-def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
-    content = encoded(error_object(error.code, error.message, error.data))
-    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + content + b"}"
+def encoded_error(refusal: Refusal) -> bytes:
+    content = encoded(error_object(refusal.code, refusal.message, refusal.data))
+    return b'{"jsonrpc":"2.0","id":' + _identifier(refusal.id) + b',"error":' + content + b"}"
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:

@@ -39,6 +39,16 @@ def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
     return {key: value for key, value in meta.items() if key not in _OF_ONE_CONNECTION} or None
 
 
+def without_key(holder: JSON, key: str) -> JSON:
+    """Return a message or a definition without a key of its `_meta`; the same object where it has none."""
+    meta = holder.get("_meta")
+    if not is_object(meta) or key not in meta:
+        return holder
+    others = {name: value for name, value in meta.items() if name != key}
+    rest = {name: value for name, value in holder.items() if name != "_meta"}
+    return {**rest, "_meta": others} if others else rest
+
+
 def is_model_visible(definition: Mapping[str, Any]) -> bool:
     """Whether a model may see and call a tool: not if `_meta.ui.visibility` is a list without `model`.
 

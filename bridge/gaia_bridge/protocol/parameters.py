@@ -12,6 +12,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INVALID_PARAMS
+from gaia_bridge.protocol.kinds import KINDS, LISTEN_FLAGS, SKILL
 from gaia_bridge.protocol.questions import ANSWERS
 from gaia_bridge.protocol.shapes import (
     FLAG,
@@ -73,12 +74,9 @@ _BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
         Field("context", Record(Field("arguments", Record(values=TEXT)))),
     ),
     "prompts/get": (required("name", TEXT), Field("arguments", Record(values=TEXT))),
-    "prompts/list": _PAGE,
-    "resources/list": _PAGE,
     "resources/read": _URI,
-    "resources/templates/list": _PAGE,
     "tools/call": (required("name", TEXT), Field("arguments", OBJECT)),
-    "tools/list": _PAGE,
+    **dict.fromkeys((kind.method for kind in KINDS.values() if kind is not SKILL), _PAGE),
 }
 _OF_EXTENSIONS: Final[Mapping[str, tuple[Field, ...]]] = {
     DIRECTORY_READ: (*_URI, *_PAGE),
@@ -98,7 +96,7 @@ _ONLY_HANDSHAKE: Final[Mapping[str, tuple[Field, ...]]] = {
     "tools/call": (*_BOTH["tools/call"], Field("task", Record(Field("ttl", NUMBER)))),
 }
 _NEWS: Final = Record(
-    *(Field(f"{kind}ListChanged", FLAG) for kind in ("tools", "prompts", "resources")),
+    *(Field(flag, FLAG) for flag in LISTEN_FLAGS),
     Field("resourceSubscriptions", TEXTS),
 )
 _ONLY_MODERN: Final[Mapping[str, tuple[Field, ...]]] = {

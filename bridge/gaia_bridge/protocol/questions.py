@@ -7,6 +7,7 @@ from typing import Final
 
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.content import BLOCK, BLOCKS, ROLE, TOOL
+from gaia_bridge.protocol.kinds import LIST_CHANGED
 from gaia_bridge.protocol.shapes import (
     ANYTHING,
     FLAG,
@@ -118,6 +119,6 @@ NOTIFICATIONS: Final[Mapping[str, Record]] = {
     "notifications/cancelled": Record(Field("requestId", TOKEN), Field("reason", TEXT)),
     "notifications/elicitation/complete": Record(required("elicitationId", TEXT)),
     "notifications/tasks/status": Record(required("taskId", TEXT), required("status", TEXT)),
-    **{f"notifications/{kind}/list_changed": OBJECT for kind in ("prompts", "resources", "tools")},
+    **dict.fromkeys(LIST_CHANGED, OBJECT),
 }
 """The parameters of each notification that a server may send in the handshake era, by method."""

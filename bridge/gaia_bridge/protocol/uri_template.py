@@ -61,6 +61,14 @@ class UriTemplate:
         if sum(step.ends is not None for step in self._steps) > _MOST:
             raise UriTemplateError(f"more than {_MOST} expressions in one URI template")
 
+    @classmethod
+    def parsed(cls, text: str) -> UriTemplate | None:
+        """Return the parsed template; `None` for a text that is none, or has too many expressions."""
+        try:
+            return cls(text)
+        except UriTemplateError:
+            return None
+
     def _add_literal(self, text: str) -> None:
         if "{" in text or "}" in text:
             raise UriTemplateError("a brace stands alone")

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from gaia_bridge.json_schema.portable_schemas import for_draft_07
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
 from gaia_bridge.protocol import meta
@@ -16,19 +18,8 @@ from gaia_bridge.protocol.definition_repairs import with_object_properties, with
 from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
 from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
-from gaia_bridge.protocol.skills import SKILLS_LIST, declares_skills, skill_problem
-from gaia_bridge.text.json_types import JSON, is_object, value_at
-
-LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
-    "tool": ("tools/list", "tools"),
-    "prompt": ("prompts/list", "prompts"),
-    "resource": ("resources/list", "resources"),
-    "resource template": ("resources/templates/list", "resourceTemplates"),
-    "skill": (SKILLS_LIST, "skills"),
-}
-"""For each kind of definition, the method that lists it and the field that holds the list."""
-
-_DECLARED_AS: Final = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
+from gaia_bridge.protocol.skills import skill_problem
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
 CAPABILITY_OF: Final[Mapping[str, str]] = {
     "elicitation/create": "elicitation",
@@ -46,10 +37,8 @@ ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
 
-
-def declares(capabilities: Mapping[str, Any], kind: str) -> bool:
-    """Whether the capabilities of a server declare definitions of a kind, a key of `LIST_FIELDS`."""
-    return declares_skills(capabilities) if kind == "skill" else _DECLARED_AS[kind] in capabilities
+INFO_TEXTS: Final = ("name", "version", "title", "description", "websiteUrl")
+"""The fields of an `Implementation` object that are texts."""
 
 
 def server_info(info: ServerInfo) -> JSON:
@@ -63,6 +52,31 @@ def server_info(info: ServerInfo) -> JSON:
         "icons": [dict(icon) for icon in info.icons] or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def read_server_info(
+    sent: Mapping[str, Any], name: str, version: str = "", instructions: str | None = None
+) -> tuple[ServerInfo, str | None]:
+    """Return the info of an `Implementation` object, and its problem; icons and address are left out if it has one.
+
+    Args:
+        sent: The object; texts and icons of another type are left out.
+        name: The name of a server that states none.
+        version: The version of a server that states none.
+    """
+    texts = {key: value for key in INFO_TEXTS if isinstance(value := sent.get(key), str) and value}
+    icons = sent.get("icons")
+    info = ServerInfo(
+        name=texts.get("name", name),
+        version=texts.get("version", version),
+        title=texts.get("title"),
+        description=texts.get("description"),
+        instructions=instructions,
+        website_url=texts.get("websiteUrl"),
+        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
+    )
+    problem = info_problem(info)
+    return info if problem is None else replace(info, icons=(), website_url=None), problem
 
 
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:

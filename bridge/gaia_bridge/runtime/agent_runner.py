@@ -24,7 +24,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from gaia_bridge.errors import BusyError
+from gaia_bridge.errors import BusyError, LoopEndedError
 from gaia_bridge.runtime.event_loops import wait_across
 from gaia_bridge.runtime.watchdog import watching
 
@@ -64,14 +64,14 @@ class LoopHandle:
         """Run a coroutine on this loop, and wait for it on another; cancelling the waiting cancels it.
 
         Raises:
-            RuntimeError: The loop is gone, or ends meanwhile.
+            LoopEndedError: The loop is gone, or ends meanwhile.
         """
         coroutine = function()
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
             coroutine.close()
-            raise RuntimeError(_GONE) from None
+            raise LoopEndedError(_GONE) from None
         return await wait_across(future, _GONE)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from gaia_bridge.errors import LoopEndedError
+
 T = TypeVar("T")
 
 
@@ -59,7 +61,7 @@ async def wait_across(future: Future[T], gone: str) -> T:
         gone: The message of the error if the other loop ends first.
 
     Raises:
-        RuntimeError: The other loop ended.
+        LoopEndedError: The other loop ended.
     """
     waited = asyncio.wrap_future(future)
     try:
@@ -69,5 +71,5 @@ async def wait_across(future: Future[T], gone: str) -> T:
             waited.exception()  # retrieved, or asyncio would log that nobody did
         raise
     if waited.cancelled():
-        raise RuntimeError(gone)
+        raise LoopEndedError(gone)
     return waited.result()

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from gaia_bridge.constants import SIGNAL_INTERVAL
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.runtime.event_loops import wait_across
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class RunsTasks(Protocol):
         ...
 
     def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run a coroutine on the loop; the future is always resolved. Raises `RuntimeError` if the loop has ended."""
+        """Run a coroutine on the loop; the future is always resolved. Raises `LoopEndedError` if the loop has ended."""
         ...
 
 
@@ -78,7 +79,8 @@ class Lease:
 
         Raises:
             TimeoutError: It did not end in time.
-            RuntimeError: This is the loop's own thread, which would wait for itself; or the loop has ended.
+            RuntimeError: This is the loop's own thread, which would wait for itself.
+            LoopEndedError: The loop has ended.
         """
         if self.is_current:
             raise RuntimeError("this blocks, and was called on the event loop that it would wait for")
@@ -86,7 +88,7 @@ class Lease:
         try:
             return _result(future, timeout, check)
         except CancelledError:
-            raise RuntimeError(self._thread.gone) from None
+            raise LoopEndedError(self._thread.gone) from None
         finally:
             future.cancel()  # does nothing to one that is done
 
@@ -94,7 +96,7 @@ class Lease:
         """Run a coroutine on the loop without waiting; cancelling the future cancels it.
 
         Raises:
-            RuntimeError: The loop has ended.
+            LoopEndedError: The loop has ended.
         """
         return self._thread.start_task(function)
 
@@ -102,9 +104,19 @@ class Lease:
         """Run a coroutine on the loop, and wait for it on another; cancelling the waiting cancels it.
 
         Raises:
-            RuntimeError: The loop has ended.
+            LoopEndedError: The loop has ended.
         """
         return await wait_across(self.start(function), self._thread.gone)
+
+    def finish(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
+        """Run a last coroutine on the loop without waiting, then release the lease; `None` if the loop has ended."""
+        try:
+            future = self.start(function)
+        except RuntimeError:
+            self.release()
+            return None
+        future.add_done_callback(lambda _: self.release())
+        return future
 
     def release(self) -> None:
         """Release the lease; the last one ends the thread and waits for its end. A second call does nothing."""
@@ -170,13 +182,13 @@ class LentLoop:
         """Run a coroutine on the loop, without waiting.
 
         Raises:
-            RuntimeError: The loop is not lent any more.
+            LoopEndedError: The loop is not lent any more.
         """
         if not self.is_alive():  # in a fork, nobody gives the lock back
-            raise RuntimeError(self.gone)
+            raise LoopEndedError(self.gone)
         with self._lock:
             if not self._is_open:
-                raise RuntimeError(self.gone)
+                raise LoopEndedError(self.gone)
             future = asyncio.run_coroutine_threadsafe(function(), self._loop)
             self._waited_for.add(future)
         future.add_done_callback(self._waited_for.discard)

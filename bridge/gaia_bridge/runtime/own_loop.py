@@ -24,7 +24,7 @@ def own_loop_of(agent: object) -> OwnLoop | None:
     return loop if isinstance(loop, OwnLoop) else None
 
 
-class FactoryTimeout(Exception):
+class FactoryTimeoutError(Exception):
     """The factory of an agent did not end in time."""
 
 
@@ -45,7 +45,7 @@ class OwnLoop:
             farewell: Seconds that it then has to end.
 
         Raises:
-            FactoryTimeout: The awaitable did not end in time.
+            FactoryTimeoutError: The awaitable did not end in time.
             BaseException: Every exception that the awaitable raised.
         """
         done: concurrent.futures.Future[Outcome] = concurrent.futures.Future()
@@ -58,7 +58,7 @@ class OwnLoop:
                 done.result(farewell)
             self._loop.close()
             if isinstance(error, TimeoutError):
-                raise FactoryTimeout from None
+                raise FactoryTimeoutError from None
             raise
         if outcome.error is not None:
             self._loop.close()

@@ -25,7 +25,6 @@ _FRAMES: Final = 12
 @contextmanager
 def watching(
     patience: float = LOOP_PATIENCE,
-    silence: float = LOOP_SILENCE,
     *,
     loop: asyncio.AbstractEventLoop | None = None,
     name: str = "the event loop",
@@ -38,13 +37,12 @@ def watching(
 
     Args:
         patience: Seconds without a sign of life after which the loop is logged as blocked.
-        silence: Seconds after that in which further blocks are not logged, but counted.
         loop: The loop; the running one if `None`.
         name: The name of the loop in the log.
         is_of_agent: Whether the loop runs the coroutines of an agent. Then the log shows the frames of the agent, names
             the function that blocks, and says how to change it.
     """
-    watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence, is_of_agent=is_of_agent)
+    watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, is_of_agent=is_of_agent)
     watchdog.thread.start()
     try:
         yield
@@ -58,7 +56,7 @@ class _Watchdog:
         loop: asyncio.AbstractEventLoop,
         name: str,
         patience: float,
-        silence: float,
+        silence: float = LOOP_SILENCE,
         *,
         is_of_agent: bool = False,
     ) -> None:

@@ -3,7 +3,7 @@
 A client may ask for more than it reads, and a server may answer faster than answers can be written. Without a bound all
 of that waits here as objects. So a call waits before it is made while too much waits for its client, and of calls whose
 answers may be large only so many are made at once. Knows nothing of how answers are carried: whoever carries them tells
-when one has left (`Turn.over`).
+when one has left (`CallTurn.over`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from asyncio import TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 import anyio
 
@@ -20,39 +21,50 @@ from gaia_bridge.settings import BacklogLimits
 
 logger = logging.getLogger(__name__)
 
+Target = tuple[str, str]
+"""A method, and the name or URI that it is about."""
 
-class Turn:
-    """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
 
-    Args:
-        expected: Bytes that the answer is expected to have, if it is one of those of which only so many are made at
-            once; else `None`.
-    """
+class HasTarget(Protocol):
+    """A call that is counted: a turn, or a direct call."""
 
-    __slots__ = ("_backlog", "_client", "_expected", "_over", "_slow", "_target", "size")
+    target: Target
 
-    def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, expected: int | None) -> None:
+
+class CallTurn:
+    """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
+
+    __slots__ = ("_backlog", "_expected", "_over", "_slow", "client", "size", "target")
+
+    def __init__(self, backlog: Backlog, client: Hashable, target: Target) -> None:
+        self.client = client
+        self.target = target
         self.size = 0
         """Bytes of its answer, while the answer waits to leave."""
         self._backlog = backlog
-        self._client = client
-        self._target = target
         self._over = False
-        self._expected = expected or 0
+        self._expected = 0
         self._slow: TimerHandle | None = None
-        if expected is not None:
-            limits = backlog.limits
-            seconds = limits.large_interval if expected else limits.interval
-            self._slow = get_running_loop().call_later(seconds, self._make_way)
+
+    def expect(self, size: int) -> None:
+        """Count the call for a while as one with a large answer, of which only so many are made at once.
+
+        Args:
+            size: Bytes that the answer is expected to have; 0 if that is unknown.
+        """
+        limits = self._backlog.limits
+        self._expected = size
+        seconds = limits.large_interval if size else limits.interval
+        self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
         """Count the answer, which now waits to leave, by its bytes."""
         if self._slow is not None:
             self._make_way()
-        self._backlog.note(self._target, size)
+        self._backlog.note(self.target, size)
         if not self._over:
             self.size = size
-            self._backlog.hold(self._client, size)
+            self._backlog.hold(self.client, size)
 
     def over(self) -> None:
         """End the call: the answer has left, or there will be none."""
@@ -61,14 +73,14 @@ class Turn:
             if self._slow is not None:
                 self._make_way()
             size, self.size = self.size, 0
-            self._backlog.let_go(self._client, size)
+            self._backlog.let_go(self, size)
 
     def _make_way(self) -> None:
         """Stop counting the call as one with a large answer: it takes long, or is done."""
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-            self._backlog.make_way(self._client, self._expected)
+            self._backlog.make_way(self.client, self._expected)
 
 
 class _Client:
@@ -77,8 +89,8 @@ class _Client:
     __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
-        self.turns = 0
-        """Calls that are not over."""
+        self.turns: dict[HasTarget, None] = {}
+        """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
         self.large = 0
         """Of these, the calls that were made just now and whose answers may be large."""
         self.expected = 0
@@ -105,10 +117,15 @@ class Backlog:
         self._most_held = 0
         """The most bytes that were held since memory was given back."""
         self._clients: dict[Hashable, _Client] = {}
-        self._sizes: dict[Hashable, int] = {}
+        self._sizes: dict[Target, int] = {}
         """Bytes of the last answer of each target."""
 
-    async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
+    @property
+    def targets(self) -> list[Target]:
+        """The targets of the calls that are not over."""
+        return [turn.target for state in self._clients.values() for turn in state.turns]
+
+    async def begin(self, client: Hashable, target: Target, cut: Callable[[], None] | None = None) -> CallTurn:
         """Wait until a call of a tool, prompt or resource may be made.
 
         Args:
@@ -122,49 +139,54 @@ class Backlog:
             state = self._clients[client] = _Client()
         size = self._sizes.get(target, 0)
         expected = None if 0 < size < self.limits.large else size
-        state.turns += 1
+        turn = CallTurn(self, client, target)
+        state.turns[turn] = None
         try:
             if self._may_begin(state, expected):
                 state.count(expected)
             else:
                 await self._wait(state, expected)
         except BaseException:
-            self.let_go(client, 0)
+            self.let_go(turn, 0)
             raise
         state.cut = cut
-        return Turn(self, client, target, expected)
+        if expected is not None:
+            turn.expect(expected)
+        return turn
 
-    def begin_direct(self, client: Hashable, target: Hashable) -> bool:
+    def begin_direct(self, client: Hashable, call: HasTarget) -> bool:
         """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
+        target = call.target
         if target not in self._sizes or self._sizes[target] >= self.limits.large:
             return False
         if client not in self._clients:
             state = self._clients[client] = _Client()
         elif (state := self._clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
             return False
-        state.turns += 1
+        state.turns[call] = None
         return True
 
-    def end_direct(self, client: Hashable, target: Hashable = None, size: int = 0) -> None:
+    def end_direct(self, client: Hashable, call: HasTarget, size: int = 0) -> None:
         """Stop counting a direct call; remember the size of its answer, if it has had one."""
         if size:
-            self._sizes[target] = size
+            self._sizes[call.target] = size
         state = self._clients[client]
-        state.turns -= 1
+        del state.turns[call]
         if not state.turns:
             del self._clients[client]
         elif state.waiting:
             self._wake(state)
 
-    def begin_at_once(self, client: Hashable, target: Hashable) -> Turn:
+    def begin_at_once(self, client: Hashable, target: Target) -> CallTurn:
         """Return the turn of a call that is being made already."""
         state = self._clients.get(client)
         if state is None:
             state = self._clients[client] = _Client()
-        state.turns += 1
-        return Turn(self, client, target, None)
+        turn = CallTurn(self, client, target)
+        state.turns[turn] = None
+        return turn
 
-    def note(self, target: Hashable, size: int) -> None:
+    def note(self, target: Target, size: int) -> None:
         """Remember the size of an answer of a target."""
         if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
             del self._sizes[next(iter(self._sizes))]
@@ -178,16 +200,16 @@ class Backlog:
         if self.held > self.limits.total_bytes:
             self._cut_off()
 
-    def let_go(self, client: Hashable, size: int) -> None:
-        """Stop counting an answer of that size; its call is over."""
-        state = self._clients[client]
+    def let_go(self, turn: CallTurn, size: int) -> None:
+        """Stop counting a call, which is over, and its answer of that size."""
+        state = self._clients[turn.client]
         state.held -= size
         self.held -= size
-        state.turns -= 1
+        del state.turns[turn]
         if state.turns:
             self._wake(state)
         else:
-            del self._clients[client]
+            del self._clients[turn.client]
         if self._most_held > self.limits.client_bytes and self.held < self.limits.large:
             self._most_held = 0
             get_running_loop().run_in_executor(None, return_free_memory)
@@ -216,7 +238,7 @@ class Backlog:
             self._leave(state, turn, expected)
             raise ProtocolError(
                 INTERNAL_ERROR,
-                f"{state.held:,} bytes of answers wait for this client, and {state.turns:,} of its calls are not "
+                f"{state.held:,} bytes of answers wait for this client, and {len(state.turns):,} of its calls are not "
                 f"over; nothing changed in {self.limits.patience:g} s. Read the answers, and call again",
             )
 

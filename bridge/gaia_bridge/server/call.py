@@ -31,8 +31,8 @@ from gaia_bridge.protocol.vocabulary import (
     missing_capability,
     question_problem,
 )
-from gaia_bridge.server.backlog import Turn
-from gaia_bridge.server.connection import Channel, Connection, PlainChannel
+from gaia_bridge.server.backlog import CallTurn
+from gaia_bridge.server.connection import Channel, ClientConnection, PlainChannel
 from gaia_bridge.text.json_types import JSON, is_object
 
 _NOTHING: Mapping[str, Any] = {}
@@ -76,7 +76,7 @@ class Call:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         channel: Channel,
         message: Mapping[str, Any],
         size: int = 0,
@@ -95,7 +95,7 @@ class Call:
         """The name of the source that works on it, once that is known."""
         self.task_prefix = ""
         """The first characters of the ids of its tasks, as the client sees them."""
-        self.turn: Turn | None = None
+        self.turn: CallTurn | None = None
         """Its turn in the backlog until its answer has left, where the answer may be large."""
         self._has_begun = False
         self._has_left = False
@@ -173,7 +173,7 @@ class Call:
         self._has_begun = True
         self.cancellation.enter()
 
-    def takes_turn(self, turn: Turn) -> None:
+    def takes_turn(self, turn: CallTurn) -> None:
         """Count its answer until that has left. The client may have gone while the request waited for its turn."""
         self.turn = turn
         if self._has_left:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
@@ -15,6 +15,9 @@ from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.text.json_types import JSON, is_object
+
+_UNNAMED_CLIENT: Final = "unnamed client"
+"""Stands for a client that does not give its name."""
 
 
 def begin_of(call: Call) -> float | None:
@@ -35,7 +38,8 @@ def log_call(catalog: Catalog, call: Call, began: float, outcome: str, size: int
 
 def client_of(info: Mapping[str, Any]) -> str:
     """Return the name and version of a client for the log."""
-    return f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
+    name, version = (str(info.get(key) or "")[:KEPT] for key in ("name", "version"))
+    return f"{name or _UNNAMED_CLIENT}/{version}" if version else name or _UNNAMED_CLIENT
 
 
 def number_of(connection: object) -> int:

@@ -18,12 +18,13 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.calls.bridge_hops import unmarked
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.contract import ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
-from gaia_bridge.protocol.meta import with_public_task
+from gaia_bridge.protocol.kinds import PROMPT, TOOL, DefinitionKind, Listed, either, in_both_eras
+from gaia_bridge.protocol.meta import with_public_task, without_key
 from gaia_bridge.protocol.names import (
     MAX_NAME,
     SERVER_NAME_RULE,
@@ -36,7 +37,6 @@ from gaia_bridge.protocol.names import (
     source_prefixes,
 )
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
-from gaia_bridge.server.definitions import Listed, either, in_both_eras
 from gaia_bridge.server.instructions import whole
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.server.skill_uris import UnlistedRoots, skill_prompts
@@ -148,12 +148,12 @@ class _View:
     @cached_property
     def tools(self) -> Mapping[str, _Target]:
         """The tools by their public names."""
-        return self._named("tool", "tools", self.addresses.with_public_uri)
+        return self._named(TOOL, self.addresses.with_public_uri)
 
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
         """The prompts by their public names."""
-        return self._named("prompt", "prompts", self.addresses.with_public_skill)
+        return self._named(PROMPT, self.addresses.with_public_skill)
 
     @cached_property
     def addresses(self) -> ResourceUris:
@@ -186,7 +186,7 @@ class _View:
         key = (kind, modern, marked)
         if key not in self._lists:
             shown = self._definitions_of(kind, modern)
-            self._lists[key] = shown if marked else [unmarked(definition) for definition in shown]
+            self._lists[key] = shown if marked else [without_key(definition, HOPS_META_KEY) for definition in shown]
         return self._lists[key]
 
     def _definitions_of(self, kind: str, modern: bool) -> list[JSON]:
@@ -203,32 +203,32 @@ class _View:
         return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
 
     def _named(
-        self, kind: str, field: str, published: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
+        self, kind: DefinitionKind, published: Callable[[Source, Mapping[str, Any]], Mapping[str, Any]]
     ) -> Mapping[str, _Target]:
         declared: dict[SourceName, tuple[Source, Listed]] = {}
         for source in self._sources:
-            for listed in source.features.listed(field, "name"):
+            for listed in kind.listed(source.features):
                 item = SourceName(source.name, source.kind, either(listed)["name"])
                 declared[item] = source, in_both_eras(listed, partial(published, source))
         skills = dict[SourceName, str]()
-        if kind == "prompt" and not self._as_listed:
+        if kind is PROMPT and not self._as_listed:
             for source in self._sources:
                 for item, uri, listed in skill_prompts(source):
                     declared[item], skills[item] = (source, in_both_eras(listed, partial(published, source))), uri
         assigned, collided = assign_names(declared, self._policy, self.prefixes)
         warnings = [
-            f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
+            f"{kind.name} {item.name} of {item.source} is published under a qualified name: its own is taken"
             for item in collided
         ]
-        self._warn(kind, warnings)
-        earlier, targets = self._targets.get(kind, {}), dict[str, _Target]()
+        self._warn(kind.name, warnings)
+        earlier, targets = self._targets.get(kind.name, {}), dict[str, _Target]()
         for public, item in assigned.items():
             source, listed = declared[item]
             target = earlier.get(public)
             if target is None or target.source is not source or not all(map(is_, target.declared, listed)):
-                target = _Target(source, item.name, public, listed, kind, self._as_listed, skills.get(item, ""))
+                target = _Target(source, item.name, public, listed, kind.name, self._as_listed, skills.get(item, ""))
             targets[public] = target
-        self._targets[kind] = targets
+        self._targets[kind.name] = targets
         return targets
 
 

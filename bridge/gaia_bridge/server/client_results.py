@@ -21,6 +21,7 @@ from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
+from gaia_bridge.protocol.kinds import TOOL
 from gaia_bridge.protocol.names import known_name
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
@@ -190,7 +191,7 @@ def _definition(name: str) -> JSON:
 
 def content_for(revision: str, method: str, result: JSON) -> JSON:
     """Return a result with content and definitions of tools that clients of a revision before 2025-11-25 know."""
-    if method == "tools/list" and is_array(tools := result.get("tools")):
+    if method == TOOL.method and is_array(tools := result.get(TOOL.field)):
         # Only 2025-11-25 has tools that run as tasks.
         return {**result, "tools": [{key: tool[key] for key in tool if key != "execution"} for tool in tools]}
     unknown = _UNKNOWN.get(revision)

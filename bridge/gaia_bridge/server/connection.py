@@ -64,7 +64,7 @@ NOWHERE: Final = PlainChannel(_drop, can_ask=False)
 """The channel of a client that has none, or has one no longer."""
 
 
-class Connection:
+class ClientConnection:
     """One client: of the handshake era a session, later a stream, or a single request.
 
     Args:
@@ -101,7 +101,7 @@ class Connection:
         self.log_level = DEFAULT_LOG_LEVEL
         self.received = ReceivedRequests()
         """The requests of the client that are not answered yet."""
-        self._asked = asked
+        self._last_id = asked
         self._when_closed: list[Callable[[], None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -146,8 +146,8 @@ class Connection:
             raise AnswerError(f"{method}: this connection has no way back to the client")
         if self._closed:
             raise AnswerError(f"{method}: the client is gone")
-        self._asked += 1
-        number = self._asked
+        self._last_id += 1
+        number = self._last_id
         answer = self._sent.add(number)
         if reports is not None:
             params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN_KEY: number}}

@@ -16,7 +16,7 @@ from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call_log import client_of, number_of
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_source import SourceRoute
 from gaia_bridge.text.json_types import JSON, MAX_NESTING
 
@@ -31,12 +31,6 @@ _MOST_ODD: Final = 3
 """Results in a row that are not plain after which a tool's calls are ordinary: to look at them twice costs more."""
 _GRAIN: Final = 0.01
 """Seconds by which a look at slow calls may be early."""
-DIRECT: Final = "gaia_bridge.direct"
-"""The key of the `DirectClient` among the facts about a head, for requests with the same head."""
-ADMITTED: Final = "gaia_bridge.admitted"
-"""The key of a function among these facts that returns whether the guard still admits that head."""
-TAKES_OVER: Final = "gaia_bridge.takes_over"
-"""The name of an ASGI extension of our listener: the `DirectCall` that this request takes over."""
 
 
 def is_bare(envelope: Mapping[str, Any]) -> bool:
@@ -129,7 +123,7 @@ class DirectClient:
     def __init__(
         self,
         calls: DirectCalls,
-        connection: Connection,
+        connection: ClientConnection,
         *,
         modern: bool,
         address: str | None = None,
@@ -202,14 +196,14 @@ class DirectClient:
         route = calls.routes[name] if name in calls.routes else calls.route(name)
         if route is None or number in self._received or self._name not in (None, name):
             return None
-        if not calls.backlog.begin_direct(self.principal, (_METHOD, name)):
-            return None
         call = DirectCall(self, route, message, size, place, time.monotonic())
+        if not calls.backlog.begin_direct(self.principal, call):
+            return None
         if not self.enter():
-            calls.backlog.end_direct(self.principal)
+            calls.backlog.end_direct(self.principal, call)
             return None
         if not route.begin(call, arguments):
-            calls.backlog.end_direct(self.principal)
+            calls.backlog.end_direct(self.principal, call)
             self.leave(call.began)
             return None
         self._received[number] = calls.in_flight[call] = call
@@ -229,7 +223,7 @@ class DirectClient:
         del calls.in_flight[call], self._received[call.id]
         if name in calls.odd:
             del calls.odd[name]
-        calls.backlog.end_direct(self.principal, (_METHOD, name), size)
+        calls.backlog.end_direct(self.principal, call, size)
         self.leave(now)
         call.route.answered(call, now)
         if is_wanted():
@@ -261,5 +255,5 @@ class DirectClient:
         calls = self._calls
         calls.in_flight.pop(call, None)
         self.connection.received.end(call.id, call)
-        calls.backlog.end_direct(self.principal)
+        calls.backlog.end_direct(self.principal, call)
         self.leave(time.monotonic())

@@ -11,7 +11,7 @@ from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import is_loud_enough
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.text.json_types import JSON
 
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -25,7 +25,7 @@ class _Origin(Protocol):
     modern: bool
     principal: Hashable
     meta: Mapping[str, Any]
-    connection: Connection
+    connection: ClientConnection
     address: str | None
 
     @property

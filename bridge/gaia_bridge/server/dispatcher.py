@@ -10,7 +10,6 @@ server of the endpoint, or to the one that made the task. Clients are told which
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -29,19 +28,20 @@ from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.messages import encoded_error, encoded_result
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
+from gaia_bridge.protocol.messages import Refusal, encoded_error, encoded_result
 from gaia_bridge.protocol.meta import TASK_ID, with_public_task
 from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, for_modern_questions
-from gaia_bridge.server.backlog import Backlog, Turn
+from gaia_bridge.protocol.vocabulary import for_modern_questions
+from gaia_bridge.server.backlog import Backlog, CallTurn
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_calls import DirectCalls
 from gaia_bridge.server.introduction import (
     TASKS_EXTENSION,
@@ -55,7 +55,7 @@ from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.published_search import PublishedSearch
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions import Subscribers
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -68,9 +68,7 @@ _TURNS: Final = 3
 """Turns of the event loop that all other tasks get between two large answers."""
 _OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
 """The fields that results of earlier revisions do not have."""
-_CACHEABLE: Final = frozenset(
-    ("resources/read", "server/discover", SKILLS_GET, *(method for method, _ in LIST_FIELDS.values()))
-)
+_CACHEABLE: Final = frozenset(("resources/read", "server/discover", SKILLS_GET, *KIND_OF_METHOD))
 """The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
 _SMALL: Final = frozenset(
     ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
@@ -119,7 +117,7 @@ class Dispatcher:
         self.catalog = catalog
         self.settings = settings
         self._own = own or new_id()
-        self.subscriptions = Subscriptions(catalog, settings.subscriptions)
+        self.subscriptions = Subscribers(catalog, settings.subscriptions)
         """The clients that are notified of changes, while it runs."""
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._results = ClientResults(catalog, settings)
@@ -137,20 +135,6 @@ class Dispatcher:
         if settings.direct_calls and not middleware and not self._traced:
             self.direct = DirectCalls(catalog, self._backlog, self._results, settings.http.quick_answer, self.stamp)
         catalog.listen(self._on_change)
-
-    @staticmethod
-    def calls_in_flight() -> list[str]:
-        """Return the names of the tools, prompts and resources that clients of this event loop wait for.
-
-        They are looked up among the tasks of the loop: nobody has to keep a list of them while they run.
-        """
-        running = (task.get_coro() for task in asyncio.all_tasks())
-        calls: list[Call] = [
-            inspect.getcoroutinelocals(work)["call"]
-            for work in running
-            if inspect.iscoroutine(work) and work.cr_code is Dispatcher._run.__code__
-        ]
-        return [str(call.params[NAMED[call.method]]) for call in calls if NAMED.get(call.method) in call.params]
 
     # The entrances for transports.
 
@@ -171,7 +155,7 @@ class Dispatcher:
         """
         return self._methods.serve(cast("Call", request))  # it has all that these two methods ask of a call
 
-    def notified(self, connection: Connection, message: Mapping[str, Any]) -> None:
+    def notified(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
         """Handle a notification."""
         params = message.get("params")
         params = params if is_object(params) else {}
@@ -234,13 +218,14 @@ class Dispatcher:
             problem = self._error(call, error)
             outcome = outcome_of_error(problem.code)
             if not call.is_cancelled:
-                answer = Answer(encoded_error(call.id, problem), problem.code)
+                refusal = Refusal(problem.code, problem.message, call.id, problem.data)
+                answer = Answer(encoded_error(refusal), problem.code)
         finally:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
 
-    async def _turn(self, call: Call) -> Turn:
+    async def _turn(self, call: Call) -> CallTurn:
         target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
         if call.direct is not None:
             return self._backlog.begin_at_once(call.principal, target)

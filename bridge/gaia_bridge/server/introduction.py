@@ -14,12 +14,13 @@ import anyio
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import ChangeKind, ServerFeatures
+from gaia_bridge.protocol.kinds import LISTS
 from gaia_bridge.protocol.names import known_name
 from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.instructions import fitted, fitted_alone
 from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.settings import ClientLimits, Settings
@@ -30,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 _NOTED: Final = 1.0
 """Seconds from which on a wait for servers is in the log."""
-_LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -51,7 +51,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     declared = [_offered(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.is_settled:  # whatever comes is announced, but only to clients that were told that it may
-        merged |= {name: {"listChanged": True} for name in _LISTS}
+        merged |= {kind.value: {"listChanged": True} for kind in LISTS}
     for name, everything in _EVERYTHING.items():
         items = [item for capabilities in declared if is_object(item := capabilities.get(name))]
         if items:
@@ -200,7 +200,7 @@ def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
     return {"instructions": instructions}
 
 
-def tells_of(connection: Connection, kind: ChangeKind) -> bool:
+def tells_of(connection: ClientConnection, kind: ChangeKind) -> bool:
     """Return whether a client of the handshake era saw that a list may change; true if it saw no capabilities."""
     if connection.sent_capabilities is None:
         return True

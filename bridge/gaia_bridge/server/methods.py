@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Any
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
 from gaia_bridge.calls.direct_call import direct_of
@@ -14,9 +14,9 @@ from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import FollowsRoots
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD, PROMPT, SKILL, TOOL
 from gaia_bridge.protocol.meta import made_task, with_public_task
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_skills
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
@@ -28,12 +28,11 @@ from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.published_search import PublishedSearch
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.skill_methods import SkillMethods, without_skill_prompts
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions import Subscribers
 from gaia_bridge.server.tool_search import SearchError
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON, is_object
 
-_KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 """The kind of definition that each method of a list returns, and the field that holds the list."""
 
 
@@ -46,7 +45,7 @@ class Methods:
         settings: Settings,
         tool_search: PublishedSearch,
         results: ClientResults,
-        subscriptions: Subscriptions,
+        subscriptions: Subscribers,
         own: str,
         chain: MiddlewareChain,
     ) -> None:
@@ -56,7 +55,7 @@ class Methods:
         self._results = results
         self._subscriptions = subscriptions
         self._own = own
-        self._pagers = {key: Pager(settings.pages) for key in product(_KINDS, (False, True), (False, True))}
+        self._pagers = {key: Pager(settings.pages) for key in product(KIND_OF_METHOD, (False, True), (False, True))}
         self._skills = SkillMethods(catalog, settings)
         methods: Mapping[str, Handler] = {
             "completion/complete": self._complete,
@@ -68,7 +67,7 @@ class Methods:
             "subscriptions/listen": subscriptions.listen,
             SKILLS_GET: self._skills.get,
             DIRECTORY_READ: self._skills.read_directory,
-            **dict.fromkeys(_KINDS, self._list),
+            **dict.fromkeys(KIND_OF_METHOD, self._list),
         }
         self._chain = chain
         self._tool_call = chain.around("tools/call", self._call_tool)
@@ -90,16 +89,16 @@ class Methods:
     async def _list(self, call: Call) -> JSON:
         await wait_for_offers(self._catalog, call, self._settings.clients)
         await self._catalog.refresh()
-        kind, field = _KINDS[call.method]
+        kind = KIND_OF_METHOD[call.method]
         cursor, bridge = call.params.get("cursor"), HOPS_META_KEY in call.meta
-        definitions = shown = self._catalog.definitions(kind, modern=call.modern, marked=bridge)
-        if kind == "prompt" and declares_skills(call.client_capabilities):
+        definitions = shown = self._catalog.definitions(kind.name, modern=call.modern, marked=bridge)
+        if kind is PROMPT and declares_skills(call.client_capabilities):
             shown = without_skill_prompts(definitions)
-        if kind == "tool":
+        if kind is TOOL:
             shown = self._search.visible_tools(definitions, call)
             shown = self._results.with_reader(call, shown)
         server = self._catalog.server
-        if server is not None and kind == "skill":  # asked each time: no notification says that they changed
+        if server is not None and kind is SKILL:  # asked each time: no notification says that they changed
             return await server.forward(call.method, {} if cursor is None else {"cursor": cursor}, call)
         page: JSON
         if server is not None and shown is definitions and server.features.implementation is not None:
@@ -108,9 +107,9 @@ class Methods:
             kept = shown is definitions
             pager = self._pagers[call.method, call.modern, bridge] if kept else Pager(self._settings.pages)
             items, following = pager.page(shown, cursor)
-            page = {field: items} if following is None else {field: items, "nextCursor": following}
+            page = {kind.field: items} if following is None else {kind.field: items, "nextCursor": following}
         if bridge:
-            page = {**page, field: [passed(definition, self._own) for definition in page[field]]}
+            page = {**page, kind.field: [passed(definition, self._own) for definition in page[kind.field]]}
         # A list that is not complete yet must not be kept.
         ttl = self._settings.list_ttl if self._catalog.is_settled else 0
         return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}

@@ -12,8 +12,8 @@ from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
 from gaia_bridge.protocol.parameters import check_parameters
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.rounds import brought_to_an_end
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[Call], Awaitable[JSON]]
 _Hook = Callable[[McpRequest, CallNext], Awaitable[JSON]]
 _HOOKS: Final = {
-    **{method: "on_list" for method, _ in LIST_FIELDS.values()},
+    **dict.fromkeys(KIND_OF_METHOD, "on_list"),
     "tools/call": "on_call_tool",
     "resources/read": "on_read_resource",
     "prompts/get": "on_get_prompt",

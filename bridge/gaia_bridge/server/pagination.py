@@ -8,13 +8,12 @@ from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.json_schema.validation import shape_problem
 from gaia_bridge.protocol.definition_repairs import repaired, with_portable_output
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy, for_modern
+from gaia_bridge.protocol.kinds import DefinitionKind
+from gaia_bridge.protocol.vocabulary import definition_problem, for_legacy, for_modern
 from gaia_bridge.settings import PageLimits
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
-_KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
-"""The field that identifies a definition, by kind."""
 _MARK = "from-"
 """The first characters of a cursor; the number of the page's first item follows."""
 
@@ -58,30 +57,30 @@ class Pager:
 
 
 async def page_of_server(
-    server: Source, kind: str, cursor: str | None, definitions: Sequence[JSON], request: ClientRequest
+    server: Source, kind: DefinitionKind, cursor: str | None, definitions: Sequence[JSON], request: ClientRequest
 ) -> JSON:
     """Return a page of a server's list as the server cuts it, with its other fields. An unread page is requested.
 
     Args:
-        kind: A key of `LIST_FIELDS`.
+        kind: The kind of the list.
         definitions: The whole list, as the client is shown it.
 
     Raises:
         ProtocolError: The server has no such list, or no such page.
     """
-    method, field = LIST_FIELDS[kind]
     pages = server.features.for_era(modern=request.modern).pages
-    page = next((page for page in pages.get(kind, ()) if page.cursor == cursor), None)
+    page = next((page for page in pages.get(kind.name, ()) if page.cursor == cursor), None)
     if page is None:
-        unread = await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
-        return _fitting(kind, field, unread, modern=request.modern)
-    shown = {definition[_KEYS[kind]]: definition for definition in definitions}
-    return {field: [shown[key] for key in page.keys if key in shown], **page.more}
+        unread = await server.forward(kind.method, {} if cursor is None else {"cursor": cursor}, request)
+        return _fitting(kind, unread, modern=request.modern)
+    shown = {definition[kind.key]: definition for definition in definitions}
+    return {kind.field: [shown[key] for key in page.keys if key in shown], **page.more}
 
 
-def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
+def _fitting(listed: DefinitionKind, page: JSON, *, modern: bool) -> JSON:
     """Return a page as it came from a server, with the definitions that clients of the era can be given."""
-    if not is_array(items := page.get(field)):
+    kind = listed.name
+    if not is_array(items := page.get(listed.field)):
         return page
     sound = [repaired(kind, item) for item in items if is_object(item) and shape_problem(item) is None]
     if kind == "tool":
@@ -90,7 +89,7 @@ def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
         shown = [for_modern(kind, item) for item in sound if definition_problem(kind, item) is None]
     else:
         shown = [fitted for item in sound if (fitted := for_legacy(kind, item)) is not None]
-    return {**page, field: shown}
+    return {**page, listed.field: shown}
 
 
 def _number(cursor: str) -> int:

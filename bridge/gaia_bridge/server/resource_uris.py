@@ -17,9 +17,9 @@ from msgspec import Struct
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.protocol.kinds import RESOURCE, TEMPLATE, Listed, either, in_both_eras
 from gaia_bridge.protocol.skills import SKILL_KEY
-from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
-from gaia_bridge.server.definitions import Listed, either, in_both_eras
+from gaia_bridge.protocol.uri_template import UriTemplate
 from gaia_bridge.server.skill_uris import SkillRoots, UnlistedRoots
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
@@ -36,7 +36,7 @@ _WEB: Final = frozenset({"http", "https"})
 """Schemes that clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
 
-class _Listed(Struct, frozen=True):
+class _ListedItem(Struct, frozen=True):
     """A resource, or a template, as it is listed."""
 
     source: Source
@@ -65,17 +65,17 @@ class ResourceUris:
             lambda source, uri: _ways(source, uri, len(self._sources)),
             unlisted,
         )
-        self._resources: dict[str, _Listed] = {}
-        self._templates: dict[str, _Listed] = {}
+        self._resources: dict[str, _ListedItem] = {}
+        self._templates: dict[str, _ListedItem] = {}
         self._schemes: Mapping[str, list[Source]] = {}
         """The sources that list URIs of each scheme; unlisted URIs of a scheme may be theirs, too."""
         self.rewritten: list[tuple[Source, str]] = list(self.skills.rewritten)
         """The sources and URIs that had to be rewritten."""
         for source in self._readers:
-            for listed in source.features.listed("resources", "uri"):
+            for listed in RESOURCE.listed(source.features):
                 self._add_resource(source, listed)
         for source in self._readers:
-            for listed in source.features.listed("templates", "uriTemplate"):
+            for listed in TEMPLATE.listed(source.features):
                 self._add_template(source, listed)
         self._schemes = self._sources_of_schemes()
 
@@ -170,17 +170,19 @@ class ResourceUris:
             taken = self._is_of_another(source, uri) or self.skills.find(uri) is not None
             taken = taken or (len(self._sources) > 1 and not _is_url(uri))
             public = self._free(source, uri, self._resources, taken=taken)
-        self._resources[public] = _Listed(source, uri, in_both_eras(listed, lambda item: {**item, "uri": public}))
+        self._resources[public] = _ListedItem(source, uri, in_both_eras(listed, lambda item: {**item, "uri": public}))
 
     def _add_template(self, source: Source, listed: Listed) -> None:
         uri: str = either(listed)["uriTemplate"]
         if (public := self.skills.public(source, uri)) is None:
             public = self._free_template(source, uri)
         definitions = in_both_eras(listed, lambda item: {**item, "uriTemplate": public})
-        self._templates[public] = _Listed(source, uri, definitions, _parsed(public), public.partition("{")[0])
+        self._templates[public] = _ListedItem(
+            source, uri, definitions, UriTemplate.parsed(public), public.partition("{")[0]
+        )
 
     def _free_template(self, source: Source, uri: str) -> str:
-        pattern = _parsed(uri)
+        pattern = UriTemplate.parsed(uri)
         sample = None if pattern is None else pattern.sample
         taken = self._captures(source, uri)
         taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
@@ -201,7 +203,7 @@ class ResourceUris:
             return True
         return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
-    def _free(self, source: Source, uri: str, others: Mapping[str, _Listed], *, taken: bool) -> str:
+    def _free(self, source: Source, uri: str, others: Mapping[str, _ListedItem], *, taken: bool) -> str:
         """Return a URI, rewritten if another source has it."""
         if uri not in others and not taken:
             return uri
@@ -244,7 +246,7 @@ class ResourceUris:
         return source, _UI + rest if uri.startswith(_UI) else rest
 
 
-def _of_era(items: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+def _of_era(items: Mapping[str, _ListedItem], *, modern: bool) -> list[JSON]:
     shown = (listed.definitions[0 if modern else 1] for listed in items.values())
     return [definition for definition in shown if definition is not None]
 
@@ -278,13 +280,6 @@ def _is_url(uri: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _parsed(template: str) -> UriTemplate | None:
-    try:
-        return UriTemplate(template)
-    except UriTemplateError:
-        return None
 
 
 def _with(item: JSON, key: str, value: Any) -> JSON:

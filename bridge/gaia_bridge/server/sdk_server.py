@@ -25,7 +25,7 @@ from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
 from gaia_bridge.text.json_types import JSON, is_object
@@ -89,13 +89,15 @@ class _Handlers:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ClientConnection] = {}
 
     async def answer(self, context: ServerRequestContext[Any, Any], _: types.RequestParams) -> dict[str, Any]:
         """Answer one request. The request is cancelled with its handler, which the SDK cancels when the client does."""
         modern = is_modern(context.protocol_version)
         channel = _Channel(context.session, context.request_id, can_ask=not modern)
-        connection = Connection(channel, context.protocol_version) if modern else self._connection(context.session)
+        connection = (
+            ClientConnection(channel, context.protocol_version) if modern else self._connection(context.session)
+        )
         channel.connection = connection
         # A connection that ends with its request is no session of the client.
         call = Call(connection, channel, _message(context), host=_IN_PROCESS if modern else None)
@@ -131,7 +133,7 @@ class _Handlers:
         """Notify the dispatcher that a client's root folders changed."""
         self._dispatcher.notified(self._connection(context.session), {"method": _ROOTS_CHANGED})
 
-    def _connection(self, session: ServerSession) -> Connection:
+    def _connection(self, session: ServerSession) -> ClientConnection:
         """Return the connection that a request of the handshake era came on.
 
         The SDK makes a session for each request. The only object that it keeps for the length of a connection, and
@@ -139,10 +141,10 @@ class _Handlers:
         """
         client = session.client_params
         if client is None:
-            return Connection(NOWHERE)
+            return ClientConnection(NOWHERE)
         if (existing := self._connections.get(id(client))) is not None:
             return existing
-        connection = self._connections[id(client)] = Connection(NOWHERE)
+        connection = self._connections[id(client)] = ClientConnection(NOWHERE)
         connection.initialize_result = client.model_dump(by_alias=True, mode="json", exclude_none=True)
         connection.revision = session.protocol_version
         connection.sent_capabilities = capabilities_of(self._dispatcher.catalog, modern=False)
@@ -160,7 +162,7 @@ class _Channel:
 
     def __init__(self, session: ServerSession, request_id: int | str | None, *, can_ask: bool) -> None:
         self.can_ask = can_ask and session.can_send_request
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
         self._session = session
         self._request_id = request_id
         self._asking: dict[int, asyncio.Task[None]] = {}

@@ -15,10 +15,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia_bridge.contract import Source
+from gaia_bridge.protocol.kinds import PROMPT, SKILL, Listed, either, in_both_eras
 from gaia_bridge.protocol.names import SourceName
 from gaia_bridge.protocol.skills import SKILL_KEY, SOURCE_KEY, root_of
-from gaia_bridge.server.definitions import Listed, either, in_both_eras
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, value_at
 
 _SCHEME: Final = "skill://"
 _NAMED: Final = re.compile(r"(?:skill|ui|mcp\d*)://([^/]+)", re.ASCII)
@@ -74,7 +74,7 @@ class SkillRoots:
         """The directories that could not keep their URIs."""
         moved: list[tuple[str, Source, str]] = []
         for quoted, source in sources.items():
-            for root in _outermost(root_of(either(item)["uri"]) for item in source.features.listed("skills", "uri")):
+            for root in _outermost(root_of(either(item)["uri"]) for item in SKILL.listed(source.features)):
                 if self._is_free(root) and self.named(root) in (None, source):
                     self._take(source, root, root)
                 else:
@@ -109,7 +109,7 @@ class SkillRoots:
 
     def entries(self, *, modern: bool) -> list[JSON]:
         """Return all skills, as clients of one era are shown them."""
-        listed = ((source, item) for source in self._sources for item in source.features.listed("skills", "uri"))
+        listed = ((source, item) for source in self._sources for item in SKILL.listed(source.features))
         shown = ((source, item[0 if modern else 1]) for source, item in listed)
         return [self.entry(source, item) for source, item in shown if item is not None]
 
@@ -172,13 +172,12 @@ def skill_prompts(source: Source) -> Iterator[tuple[SourceName, str, Listed]]:
     """
     taken: set[str] = set()
     covered: set[object] = set()
-    for new, old in source.features.listed("prompts", "name"):
+    for new, old in PROMPT.listed(source.features):
         for prompt in (new, old):
             if prompt is not None:
                 taken.add(prompt["name"])
-                meta = prompt.get("_meta")
-                covered.add(meta.get(SKILL_KEY) if is_object(meta) else None)
-    for listed in source.features.listed("skills", "uri"):
+                covered.add(value_at(prompt, "_meta", SKILL_KEY))
+    for listed in SKILL.listed(source.features):
         entry = either(listed)
         if entry["uri"] not in covered:
             name = _free(entry, taken)

@@ -24,12 +24,13 @@ from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, Re
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import has_notification
+from gaia_bridge.protocol.kinds import LISTEN_FLAGS, list_changed
 from gaia_bridge.protocol.messages import encoded_notification
 from gaia_bridge.protocol.meta import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.introduction import capabilities_of, tells_of
 from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.sources.change_queue import ChangeQueue
@@ -38,16 +39,10 @@ from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 
-_FLAGS: Final[Mapping[str, ChangeKind]] = {
-    "toolsListChanged": ChangeKind.TOOLS,
-    "promptsListChanged": ChangeKind.PROMPTS,
-    "resourcesListChanged": ChangeKind.RESOURCES,
-}
-"""The kind of change that each field of a subscription is about."""
 _URIS: Final = "resourceSubscriptions"
 
 
-class Subscriptions:
+class Subscribers:
     """All clients of one endpoint that want to be notified of changes."""
 
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
@@ -55,7 +50,7 @@ class Subscriptions:
         self._limits = limits
         self.interest = ResourceInterest(catalog, self.publish)
         """The resources that clients want."""
-        self._legacy: dict[Connection, _LegacyClient] = {}
+        self._legacy: dict[ClientConnection, _LegacyClient] = {}
         self._streams: set[_Stream] = set()
 
     def publish(self, change: Change) -> None:
@@ -109,14 +104,13 @@ class Subscriptions:
         def can(capability: str, ability: str) -> bool:
             return capability in declared and (anything or bool(declared[capability].get(ability)))
 
-        possible: JSON = {
-            flag: True for flag, kind in _FLAGS.items() if wanted.get(flag) is True and can(kind.value, "listChanged")
-        }
+        flags = [flag for flag in LISTEN_FLAGS if wanted.get(flag) is True]
+        possible: JSON = {flag: True for flag in flags if can(LISTEN_FLAGS[flag].value, "listChanged")}
         if (uris := wanted.get(_URIS)) and can("resources", "subscribe"):
             possible[_URIS] = list(dict.fromkeys(uris))
         return possible
 
-    def add_legacy(self, connection: Connection) -> None:
+    def add_legacy(self, connection: ClientConnection) -> None:
         """Add a client of the handshake era, after its handshake. The end of its connection removes it."""
         if connection in self._legacy:
             return
@@ -131,7 +125,7 @@ class Subscriptions:
 
         connection.when_closed(forget)
 
-    async def subscribe(self, connection: Connection, uri: str) -> None:
+    async def subscribe(self, connection: ClientConnection, uri: str) -> None:
         """Notify a legacy client of updates of `uri`. A client that asks has finished the handshake, announced or not.
 
         Raises:
@@ -152,7 +146,7 @@ class Subscriptions:
             self._forget(client, uri)
             raise
 
-    def made_task(self, connection: Connection, task: str) -> None:
+    def made_task(self, connection: ClientConnection, task: str) -> None:
         """Note that a legacy client made a task, which no other client is notified of, can ask for, or cancels."""
         self.add_legacy(connection)
         if (client := self._legacy.get(connection)) is not None:
@@ -160,12 +154,12 @@ class Subscriptions:
             if len(client.tasks) > self._limits.tasks:
                 del client.tasks[next(iter(client.tasks))]
 
-    def has_made(self, connection: Connection, task: object) -> bool:
+    def has_made(self, connection: ClientConnection, task: object) -> bool:
         """Return whether a legacy client made a task; no other may see it (basic/utilities/tasks, "Task Isolation")."""
         client = self._legacy.get(connection)
         return client is not None and isinstance(task, str) and task in client.tasks
 
-    def unsubscribe(self, connection: Connection, uri: str) -> None:
+    def unsubscribe(self, connection: ClientConnection, uri: str) -> None:
         """Stop notifying a legacy client of updates of `uri`."""
         if (client := self._legacy.get(connection)) is not None:
             self._forget(client, uri)
@@ -184,7 +178,7 @@ class _Stream:
     """The changes for one `subscriptions/listen` request."""
 
     def __init__(self, wanted: JSON) -> None:
-        self._kinds = {kind for flag, kind in _FLAGS.items() if wanted.get(flag)}
+        self._kinds = {kind for flag, kind in LISTEN_FLAGS.items() if wanted.get(flag)}
         self._uris = frozenset(wanted.get(_URIS, ()))
         self._changes = ChangeQueue()
         self._news = asyncio.Event()
@@ -218,7 +212,7 @@ class _LegacyClient:
             do: many declare no `listChanged` and announce all the same (FastMCP 1).
     """
 
-    def __init__(self, connection: Connection, patience: float, *, all_lists: bool) -> None:
+    def __init__(self, connection: ClientConnection, patience: float, *, all_lists: bool) -> None:
         self._connection = connection
         self._patience = patience
         self._all_lists = all_lists
@@ -273,10 +267,10 @@ def _notification(change: Change) -> tuple[str, JSON | None]:
         return notification.method, dict(notification.params)
     if change.kind is ChangeKind.RESOURCE_UPDATED:
         return "notifications/resources/updated", {"uri": change.uri}
-    return f"notifications/{change.kind.value}/list_changed", None
+    return list_changed(change.kind), None
 
 
-class _Wanted(Struct, eq=False):
+class _WatchedResource(Struct, eq=False):
     """The state of one resource whose updates clients want."""
 
     clients: int = 0
@@ -296,9 +290,9 @@ class ResourceInterest:
     def __init__(self, catalog: Catalog, announce: Callable[[Change], None]) -> None:
         self._catalog = catalog
         self._announce = announce
-        self._wanted: dict[str, _Wanted] = {}
+        self._wanted: dict[str, _WatchedResource] = {}
         self._tasks: TaskGroup | None = None
-        self._given_up: set[_Wanted] = set()
+        self._given_up: set[_WatchedResource] = set()
         self._no_more = anyio.Event()
         catalog.listen(self._on_change)
 
@@ -313,7 +307,7 @@ class ResourceInterest:
 
     def add(self, uri: str) -> None:
         """Count one more client that wants updates of `uri`; goes with `ask`, and with one `discard`."""
-        self._wanted.setdefault(uri, _Wanted()).clients += 1
+        self._wanted.setdefault(uri, _WatchedResource()).clients += 1
 
     def discard(self, uri: str) -> None:
         """Count one client fewer. Never blocks: the source is notified in the background."""
@@ -383,7 +377,7 @@ class ResourceInterest:
             return False
         return True
 
-    async def _give_up(self, wanted: _Wanted) -> None:
+    async def _give_up(self, wanted: _WatchedResource) -> None:
         try:
             async with wanted.asking:
                 if wanted.asked is not None:

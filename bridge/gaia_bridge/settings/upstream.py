@@ -122,8 +122,6 @@ class UpstreamLimits(Limits, frozen=True):
     The share is thousands of messages a second, and several such servers leave time for the others."""
     loop_burst: float = 0.25
     """Seconds of that time at once, before the share counts: several results of the largest size."""
-    error_output_bytes: int = 64 * KIB
-    """Bytes that are kept of a child's error output."""
     write_timeout: float = 30.0
     """Seconds for a server to accept one message: a child on its standard input, a server over HTTP a message without a
     response."""

@@ -51,7 +51,7 @@ class _Misfit(Exception):
     """The reason why a transform cannot be applied to a tool."""
 
 
-class ToolCall(Struct, frozen=True):
+class TransformedCall(Struct, frozen=True):
     """The way to call one transformed tool."""
 
     name: str
@@ -82,7 +82,7 @@ class ToolCall(Struct, frozen=True):
 
 def tools_transformed(
     features: ServerFeatures, transforms: Mapping[str, ToolTransform], wants: str
-) -> tuple[ServerFeatures, Mapping[str, ToolCall]]:
+) -> tuple[ServerFeatures, Mapping[str, TransformedCall]]:
     """Apply transforms to the tools of a source, as it lists them in one era.
 
     Args:
@@ -97,7 +97,7 @@ def tools_transformed(
     fitting = list(_fitting(features.tools, transforms, left_out, wants))
     taken = {tool["name"] for tool, call in fitting if call is None or tool["name"] == call.name}
     tools: list[Mapping[str, Any]] = []
-    calls: dict[str, ToolCall] = {}
+    calls: dict[str, TransformedCall] = {}
     for tool, call in fitting:
         name: str = tool["name"]
         if call is not None:
@@ -128,7 +128,7 @@ def left_out_tool(name: str, reason: str, wants: str) -> LeftOut:
 
 def _fitting(
     tools: Iterable[Mapping[str, Any]], transforms: Mapping[str, ToolTransform], left_out: list[LeftOut], wants: str
-) -> Iterator[tuple[Mapping[str, Any], ToolCall | None]]:
+) -> Iterator[tuple[Mapping[str, Any], TransformedCall | None]]:
     """Yield the tools that can be published, each with the way to call it if it was transformed."""
     for tool in tools:
         transform = transforms.get(tool["name"])
@@ -141,16 +141,16 @@ def _fitting(
                 left_out.append(left_out_tool(tool["name"], str(misfit), wants))
 
 
-def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, ToolCall]:
+def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, TransformedCall]:
     texts = {"name": transform.name, "title": transform.title, "description": transform.description}
     definition = {**tool, **{key: text for key, text in texts.items() if text is not None}}
     if not transform.arguments:
-        return definition, ToolCall(tool["name"])
+        return definition, TransformedCall(tool["name"])
     schema: JSON = tool["inputSchema"]
     definition["inputSchema"] = _schema(schema, transform.arguments)
     names = {own: about.name or own for own, about in transform.arguments.items() if not about.hidden}
     shown: JSON = definition["inputSchema"]["properties"]
-    return definition, ToolCall(
+    return definition, TransformedCall(
         name=tool["name"],
         renamed={name: own for own, name in names.items() if name != own},
         gone=frozenset(transform.arguments.keys() - shown.keys()),

@@ -92,11 +92,16 @@ def valid_json_of_size(value: Any) -> tuple[Any, int]:
         try:
             return value, len(to_json(value))
         except ValueError:  # it has lone surrogates, or is nested too deep and may have some
-            value = _with_valid_text(value)
+            value = with_valid_text(value)
     return value, 0
 
 
-def _with_valid_text(value: Any) -> Any:
+def with_valid_text(value: Any) -> Any:
+    """Return a copy with `valid_text` applied to all strings and keys in dictionaries and lists.
+
+    Raises:
+        ValueError: The value contains itself.
+    """
     # Iterative, since nesting may be deeper than Python's stack: each copy waits with the original that fills it.
     whole = [value]
     waiting: list[tuple[Any, Any]] = [(whole, whole)]

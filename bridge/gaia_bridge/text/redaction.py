@@ -46,15 +46,19 @@ _SHAPES: Final = (
     r"\bAIza[A-Za-z0-9_-]{30,64}|\bya29\.[A-Za-z0-9_-]{16,512}",  # Google
     r"\b(?:hf_|npm_|pypi-|dop_v1_|SG\.)[A-Za-z0-9._-]{16,512}",
 )
-_NO_SECRET: Final = r"(?!(?:\$\{(?:env|file|keyring|input):[^\s}:]{1,200}\}|TOKEN)(?![^\s\"'&,;)\]}]))"
-"""Not before a reference to a secret or a placeholder, as our own remedies have them."""
+_SECRET_NAME: Final = r"(?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credential)s?"
+_NO_PLACEHOLDER: Final = (
+    rf"(?!(?:\$\{{(?:[a-z]{{1,20}}:)?[^\s}}:]{{1,200}}\}}|(?:[A-Z]{{1,40}}_){{0,8}}{_SECRET_NAME.upper()})"
+    r"(?![^\s\"'&,;)\]}]))"
+)
+"""Not before a placeholder, which is no secret: a reference without a default, or the name of a secret in capitals
+(`TOKEN`, `GITHUB_TOKEN`)."""
 
 _BEFORE: Final = (
-    r"(?i:\b(?:bearer|basic|digest)\s{1,8})(?=" + _TOKEN + r")",
+    r"(?i:\b(?:bearer|basic|digest)\s{1,8})(?=" + _TOKEN + r")" + _NO_PLACEHOLDER,
     r"(?<=://)(?=[^\s/@]{1,512}@)",  # user and password of a URL
     r"(?i:\b(?:set-)?cookie\s{0,8}[:=]\s{0,8})",
-    r"(?i:(?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credential)s?"
-    r"[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:bearer|basic)\s{1,8})?+)" + _NO_SECRET,
+    rf"(?i:{_SECRET_NAME}[\"']?\s{{0,8}}[:=]\s{{0,8}}[\"']?(?:(?:bearer|basic)\s{{1,8}})?+)" + _NO_PLACEHOLDER,
 )
 _VALUES: Final = (_TOKEN, r"[^\s/@]{1,512}(?=@)", r"[^\r\n]{1,4096}", r"[^\s\"'&,;)\]}]{3,4096}")
 

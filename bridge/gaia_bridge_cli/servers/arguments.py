@@ -101,8 +101,8 @@ def _types(schema: object) -> frozenset[str]:
         return frozenset(name for name in declared if isinstance(name, str))
     for key in ("anyOf", "oneOf"):
         if is_array(choices := schema.get(key)):
-            found = [_types(choice) for choice in choices]
-            return frozenset[str]().union(*found) if all(found) else frozenset()
+            kinds = [_types(choice) for choice in choices]
+            return frozenset[str]().union(*kinds) if all(kinds) else frozenset()
     enum = schema.get("enum")
     if is_array(enum):
         return frozenset[str]().union(*(_type_of(value) for value in enum))
@@ -242,10 +242,10 @@ def resolved(schema: object, root: JSON) -> object:
     for _ in range(_DEPTH):
         if not is_object(schema) or not isinstance(reference := schema.get("$ref"), str):
             break
-        found: object = root
+        target: object = root
         for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [""]:
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if is_object(found) else None
-        if not is_object(found):
+            target = target.get(step.replace("~1", "/").replace("~0", "~")) if is_object(target) else None
+        if not is_object(target):
             break
-        schema = found | {key: value for key, value in schema.items() if key != "$ref"}
+        schema = target | {key: value for key, value in schema.items() if key != "$ref"}
     return schema

@@ -12,7 +12,7 @@ from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.arguments import ArgumentsError, resolved, tool_arguments
 from gaia_bridge_cli.servers.common import Activity
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
 _SIMPLE: Final = frozenset(("string", "boolean", "number", "integer"))
@@ -45,7 +45,7 @@ async def arguments_for(words: Sequence[str], schema: Mapping[str, Any], *, acti
     with activity.paused():
         for key in missing:
             try:
-                given[key] = await _asked(key, schema, lines)
+                given[key] = await _argument(key, schema, lines)
             except NoLineError:
                 raise ArgumentsError(f"{key!r} is required, and was not typed; expected {key}=VALUE") from None
     return given
@@ -87,12 +87,12 @@ def is_secret(key: str, schema: Mapping[str, Any]) -> bool:
     return any(_SECRET.fullmatch(part) for part in (*parts, *pairs)) and schema.get("type") in ("string", None)
 
 
-async def _asked(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> Any:
+async def _argument(key: str, schema: Mapping[str, Any], lines: TerminalLines) -> Any:
     part = resolved(schema["properties"].get(key), dict(schema))
     about = part if is_object(part) else {}
     hidden = is_secret(key, about)
     # The field's own default is for servers that fill it in; a required argument has to be sent.
-    field = Field(key, {name: value for name, value in about.items() if name != "title"}, required=True)
+    field = FormField(key, {name: value for name, value in about.items() if name != "title"}, required=True)
     simple = about.get("type") in _SIMPLE or "enum" in about
     prompt = field.prompt if simple else f"{one_line(key, 100)} (JSON): "
     say(*field.lines)

@@ -21,7 +21,7 @@ from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.text.escaping import one_line, printable
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_cli.servers.common import Activity
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 from gaia_bridge_cli.servers.terminal_lines import NoLineError, TerminalLines, say
 
 _MODEL_CLASS: Final = "gaia.llm:OpenAIModel"
@@ -62,7 +62,7 @@ class SampledAnswers:
             self._model = model if agreed.strip().lower() in ("", "y", "yes") else None
         if is_text and self._model is not None:
             try:
-                return await _asked(self._model, params, [(role, text) for role, text, _ in messages])
+                return await _answer(self._model, params, [(role, text) for role, text, _ in messages])
             except ModelError as error:
                 say(f"no model answers: {printable(str(error))}")
                 self._model = None
@@ -75,7 +75,7 @@ def _model() -> object:
     return made
 
 
-async def _asked(model: Any, params: JSON, messages: list[tuple[str, str]]) -> JSON:
+async def _answer(model: Any, params: JSON, messages: list[tuple[str, str]]) -> JSON:
     options = {"max_tokens": params.get("maxTokens"), "temperature": params.get("temperature")}
     given = {key: value for key, value in options.items() if value is not None}
     conversation = [{"role": role, "content": text} for role, text in messages]
@@ -89,15 +89,15 @@ def _result(text: str, model: str) -> JSON:
 
 def _messages(params: JSON) -> list[tuple[str, str, bool]]:
     """Return the role and text of each message, and whether it is text alone; the system prompt is first."""
-    found = [("system", system, True)] if isinstance(system := params.get("systemPrompt"), str) else []
+    texts = [("system", system, True)] if isinstance(system := params.get("systemPrompt"), str) else []
     messages = params.get("messages")
     for message in filter(is_object, messages if is_array(messages) else ()):
         content = message.get("content")
         blocks = content if is_array(content) else [content]
         text = "\n".join(render_block(block, ContentStyle(terminal=False)) for block in blocks)
         is_plain = all(is_object(block) and block.get("type") == "text" for block in blocks)
-        found.append((str(message.get("role", "user")), text, is_plain))
-    return found
+        texts.append((str(message.get("role", "user")), text, is_plain))
+    return texts
 
 
 def _cut(text: str) -> str:
@@ -191,16 +191,16 @@ class CallerDelegate(ClientDelegate):
             return {"action": "accept", "content": content}
         say(_HELP)
         for key, part in properties.items():
-            field = Field(
+            field = FormField(
                 key, part if is_object(part) else {}, required=key in (required if is_array(required) else ())
             )
             say(*field.lines)
-            found = await self._field(field)
-            if found:
-                content[key] = found[0]
+            values = await self._field(field)
+            if values:
+                content[key] = values[0]
         return {"action": "accept", "content": content}
 
-    async def _field(self, field: Field) -> list[Any]:
+    async def _field(self, field: FormField) -> list[Any]:
         """Return the value that the user typed, or the default, in a list; an empty list for none."""
         while True:
             text = await self._line(field.prompt)

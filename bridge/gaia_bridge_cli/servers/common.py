@@ -252,6 +252,21 @@ def activity(text: str) -> Generator[Activity]:
         yield Activity(display, text)
 
 
+def unknown_name(target: str, kind: str, name: str | None, names: list[str], reason: str = "") -> click.UsageError:
+    """Return the error for a tool, prompt or resource that a target does not have, or that was not named.
+
+    Args:
+        target: The server or agent.
+        kind: The kind: `tool`.
+        name: The name that was given, if one was.
+        names: The names that exist, from any origin.
+        reason: More about the refusal.
+    """
+    if name is None:
+        return click.UsageError(f"which {kind}? {unknown_hint(names, '')}")
+    return click.UsageError(f"{target} has no {kind} {name!r} ({unknown_hint(names, name)}){reason}")
+
+
 def unknown_hint(names: list[str], wanted: str) -> str:
     """Return the hint for a user who gave an unknown name.
 

@@ -163,13 +163,13 @@ def add(
     if pasted:
         if typed.says_how or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
-        found = _pasted(*command, name=name)
+        servers = _pasted(*command, name=name)
     else:
-        found = {name: _typed(name, command, typed)}
-    if pasted and not (found := _agreed(found, yes=from_registry.yes)):
+        servers = {name: _typed(name, command, typed)}
+    if pasted and not (servers := _agreed(servers, yes=from_registry.yes)):
         return ExitCode.CONFIG
-    keeper = keeper_for(secrets, {each: server.entry for each, server in found.items()}, "added")
-    return _keep_all(found, typed, replace(place, keeper=keeper), as_json, shown=pasted)
+    keeper = keeper_for(secrets, {each: server.entry for each, server in servers.items()}, "added")
+    return _keep_all(servers, typed, replace(place, keeper=keeper), as_json, shown=pasted)
 
 
 def _typed(name: str, command: tuple[str, ...], typed: Typed) -> Found:
@@ -216,16 +216,16 @@ def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
     """Return the servers that were pasted, with the variables of the files that they name."""
     from gaia_bridge.config.paths import current_folder, home_folder
     from gaia_bridge_cli.servers.outside_variables import with_variable_file
-    from gaia_bridge_desk.editors.reading import Surroundings
+    from gaia_bridge_desk.editors.reading import ReferenceValues
 
     text, folder = command or name, current_folder()
-    around = Surroundings(str(home_folder()), str(folder))
+    around = ReferenceValues(str(home_folder()), str(folder))
     try:
-        found = pasted_entries(sys.stdin.read() if text == "-" else text, around, name if command else None)
+        servers = pasted_entries(sys.stdin.read() if text == "-" else text, around, name if command else None)
     except PasteError as error:
         raise click.UsageError(str(error)) from None
     made: dict[str, Found] = {}
-    for each, server in found.items():
+    for each, server in servers.items():
         server = with_variable_file(server, folder)
         entry, named = with_container_variables(server.entry)
         inputs = {key: about for key, about in server.inputs.items() if key not in os.environ}
@@ -234,7 +234,7 @@ def _pasted(command: str | None = None, *, name: str) -> dict[str, Found]:
     return made
 
 
-def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
+def _agreed(servers: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
     """Show servers that a stranger wrote, and ask about each that gets data of the user, or changes the code that its
     program runs; return those that are wanted.
 
@@ -245,7 +245,7 @@ def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
     from gaia_bridge_desk.review.launch_lines import launch_line_text
 
     agreed: dict[str, Found] = {}
-    for number, (name, server) in enumerate(found.items()):
+    for number, (name, server) in enumerate(servers.items()):
         click.echo(("\n" if number else "") + f"{printable(name)}: {launch_line_text(server.entry)}", err=True)
         asked = questions(server.entry) if server.problem is None else []
         for line in (*(f"note: {note}" for note in server.notes), *(f"warning: {doubt}" for doubt in asked)):
@@ -260,7 +260,7 @@ def _agreed(found: Mapping[str, Found], *, yes: bool) -> dict[str, Found]:
     return agreed
 
 
-def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: bool, *, shown: bool) -> int:
+def _keep_all(servers: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: bool, *, shown: bool) -> int:
     """Keep each server that works.
 
     Returns:
@@ -269,14 +269,14 @@ def _keep_all(found: Mapping[str, Found], typed: Typed, place: KeptIn, as_json: 
     from gaia_bridge.errors import BridgeError
 
     failed: BridgeError | None = None
-    for name, server in found.items():
+    for name, server in servers.items():
         try:
             if server.problem is not None:
                 raise ConfigError(f"server {name!r}", server.problem)
             entry = with_asked(name, server.entry, server.inputs, place.keeper)
             keep(name, typed.further(entry) if shown else entry, place, as_json)
         except BridgeError as error:
-            if len(found) == 1:
+            if len(servers) == 1:
                 raise
             click.echo(f"error: {printable(one_line(str(error)), None)}", err=True)
             failed = failed or error

@@ -25,7 +25,7 @@ class _Choice(Struct, frozen=True):
     title: str
 
 
-class Field:
+class FormField:
     """A property of an elicitation's `requestedSchema`.
 
     Args:

@@ -18,7 +18,7 @@ from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_opt
 if TYPE_CHECKING:
     from gaia_bridge_cli.servers.server_probe import Probe
     from gaia_bridge_cli.servers.targets import Target
-    from gaia_bridge_desk.client_code import Offer
+    from gaia_bridge_desk.client_code import ServerOffer
 
 _MARK = "`gaia-bridge generate client`"
 """A text in the first lines of every generated file."""
@@ -55,10 +55,10 @@ def generate(
         from gaia_bridge_desk.client_code import client_class, client_module
 
     reached = target_of(target, config, **bridge)
-    found = reached.reach(partial(probe, options=reached.spec.options))
-    for problem in found.problems:
+    probed = reached.reach(partial(probe, options=reached.spec.options))
+    for problem in probed.problems:
         click.echo(f"note: {one_line(problem)}", err=True)
-    offer = _offer(reached, found)
+    offer = _offer(reached, probed)
     text = client_module(offer, class_name)
     if output is None:
         click.echo(text, nl=False)
@@ -88,19 +88,19 @@ def _refuse_foreign(file: Path) -> None:
     raise click.UsageError(f"{str(file)!r} was not generated, and is left as it is; expected another file, or none")
 
 
-def _offer(reached: Target, found: Probe) -> Offer:
+def _offer(reached: Target, probed: Probe) -> ServerOffer:
     """Return the features of the server, as the configuration tailors and permits them."""
     from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
     from gaia_bridge_cli.servers.server_probe import shown_tools
-    from gaia_bridge_desk.client_code import Offer
+    from gaia_bridge_desk.client_code import ServerOffer
 
     options = reached.spec.options
-    shown = shown_tools(found.definitions.get("tool", []), options.tools)
+    shown = shown_tools(probed.definitions.get("tool", []), options.tools)
     tools = [dict(tool) for tool in shown.features.tools if is_permitted(shown.call(tool["name"], {})[0], options)]
-    return Offer(
-        str(found.handshake.info.get("name") or reached.name),
+    return ServerOffer(
+        str(probed.handshake.info.get("name") or reached.name),
         tools,
-        found.definitions.get("prompt", []),
-        found.definitions.get("resource", []),
-        found.definitions.get("resource template", []),
+        probed.definitions.get("prompt", []),
+        probed.definitions.get("resource", []),
+        probed.definitions.get("resource template", []),
     )

@@ -9,7 +9,8 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -107,9 +108,9 @@ def _document(entry: JSON, folder: Path, changed: list[str]) -> JSON:
 def _interpreter(entry: JSON, changed: list[str]) -> JSON:
     """Return the path of a Python or a program of the active environment, if the entry only has its name."""
     command = entry.get("command")
-    if not isinstance(command, str) or os.sep in command or (found := shutil.which(command)) is None:
+    if not isinstance(command, str) or os.sep in command or (program := shutil.which(command)) is None:
         return {}
-    path = os.path.abspath(found)
+    path = os.path.abspath(program)
     if not _PYTHON.fullmatch(command) and os.path.dirname(path) not in active_folders(os.environ):
         return {}
     changed.append(f"{command} is kept as {path}")
@@ -203,12 +204,12 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
         _note_shipped_agents()
     if login is not None:
         where = f" --config {shlex.quote(str(config))}" if config else ""
-        told = f"now run: gaia-bridge login {shlex.quote(name)}{where}"
+        note = f"now run: gaia-bridge login {shlex.quote(name)}{where}"
         if login.with_token:
-            told = f"it wants a login or a token; {told}; or add it {login.with_token}"
+            note = f"it wants a login or a token; {note}; or add it {login.with_token}"
         else:
-            told = f"it wants a login; {told}"
-        click.echo(printable(told), err=True)
+            note = f"it wants a login; {note}"
+        click.echo(printable(note), err=True)
     return code
 
 
@@ -238,8 +239,8 @@ def note_secrets(old: object, new: JSON | None = None) -> None:
         new: The entry in its place.
     """
     for place in left_behind(old, new):
-        told = f"note: its old secret is still in {place}; remove it there if no other configuration refers to it"
-        click.echo(printable(told, None), err=True)
+        note = f"note: its old secret is still in {place}; remove it there if no other configuration refers to it"
+        click.echo(printable(note, None), err=True)
 
 
 def _note_shipped_agents() -> None:
@@ -247,11 +248,11 @@ def _note_shipped_agents() -> None:
     from gaia_bridge_desk.editors.installed import InstalledFiles
 
     if InstalledFiles().has_any():
-        told = (
+        note = (
             "note: editors that start `gaia-bridge connect` without --agent have your servers from now on, and the "
             "agents that ship no longer; to have both: gaia-bridge install EDITOR --agent code --agent project"
         )
-        click.echo(told, err=True)
+        click.echo(note, err=True)
 
 
 def _login_needed(spec: ServerSpec, as_json: bool) -> LoginNeededError | None:
@@ -267,18 +268,36 @@ def _login_needed(spec: ServerSpec, as_json: bool) -> LoginNeededError | None:
         from gaia_bridge_cli.servers.trying import introduced
 
     try:
-        found = reach(spec, probe)
+        with _no_folder_left(spec):
+            probed = reach(spec, probe)
     except LoginNeededError as error:
         return error
     except ServerUnavailableError as error:
         hint = "it is not added; with --no-connect it is, without being tried"
-        meant = _meant_instead(spec, error.problem)
-        raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
-    click.echo(introduced(found), err=as_json)
+        advice = _advice(spec, error.problem)
+        raise ServerUnavailableError(spec.name, f"{error.problem}; {advice}{hint}") from None
+    click.echo(introduced(probed), err=as_json)
     return None
 
 
-def _meant_instead(spec: ServerSpec, problem: str) -> str:
+@contextmanager
+def _no_folder_left(spec: ServerSpec) -> Generator[None]:
+    """Remove the new folder that a server was tried in, if the server fails and has written nothing there."""
+    from gaia_bridge.config.launching.workplaces import own_folder
+
+    folder = Path(own_folder(spec.name))
+    is_new = getattr(spec, "cwd", None) == str(folder) and not folder.exists()
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
+
+
+def _advice(spec: ServerSpec, problem: str) -> str:
     """Return a hint for a user who named something that is no MCP server; empty, or with a `; ` at its end."""
     from urllib.parse import urlsplit
 

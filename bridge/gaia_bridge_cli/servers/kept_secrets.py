@@ -50,15 +50,15 @@ def secrets_in(entry: JSON) -> list[Secret]:
     Args:
         entry: The entry, in our form.
     """
-    found: dict[str, Secret] = {}
+    by_label: dict[str, Secret] = {}
     for secret in _secrets(entry):
         label = secret.label
-        if label in found:
-            label = f"{label}-{len(found) + 1}"
+        if label in by_label:
+            label = f"{label}-{len(by_label) + 1}"
         # A file or the keyring holds the plain text: `$${` in it would not be unescaped to `${`.
         value = secret.value if has_reference(secret.value) else without_references(secret.value)
-        found[label] = Secret(secret.place, label, value)
-    return list(found.values())
+        by_label[label] = Secret(secret.place, label, value)
+    return list(by_label.values())
 
 
 def kept_files() -> frozenset[Path]:
@@ -149,13 +149,13 @@ def _in_keyring(server: str, secret: Secret) -> str:
         hint = "run: pip install 'gaia-mcp-bridge[keyring]', or take --secrets file"
         raise ConfigError("--secrets keyring", "the package for the keyring is not installed", hint) from None
     try:
-        found = _kept_in(keyring, secret.value, _names(server, secret))
+        name = _kept_in(keyring, secret.value, _names(server, secret))
     except Exception as error:  # a backend of the desktop may fail in any way
         problem = f"the keyring failed with {type(error).__name__}"
         raise ConfigError("--secrets keyring", problem, "take --secrets file") from None
-    if found is None:
+    if name is None:
         raise _too_many(f"{_SERVICE}/{_name(server, secret)}")
-    return f"${{keyring:{_SERVICE}/{found}}}"
+    return f"${{keyring:{_SERVICE}/{name}}}"
 
 
 def _kept_in(keyring: Any, value: str, names: Iterator[str]) -> str | None:
@@ -177,8 +177,8 @@ def _secrets(entry: JSON) -> Iterator[Secret]:
     for key in ("env", "headers", "oauth"):
         table = entry.get(key)
         for name, value in table.items() if is_object(table) else ():
-            known = key == "oauth" and name != "clientSecret"
-            if isinstance(value, str) and value and not known and is_secret(name, value):
+            is_public = key == "oauth" and name != "clientSecret"
+            if isinstance(value, str) and value and not is_public and is_secret(name, value):
                 yield Secret((key, name), name, value)
     args = entry.get("args")
     for number, word in enumerate(args if is_array(args) else ()):

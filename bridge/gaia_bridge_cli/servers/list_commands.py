@@ -38,7 +38,7 @@ _FOLLOW_INTERVAL = 0.5
 _LATEST = 30
 """The last lines of a log, which may give the reason why a server does not start now."""
 
-_LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<said>.*)")
+_LOGGED = re.compile(r"\S+ \S+ \[(?P<process>\d+)\] (?P<text>.*)")
 """A line as `server_logs` writes it."""
 
 
@@ -53,14 +53,14 @@ def list_servers(as_json: bool, config: Path | None) -> int:
     servers = configured(config)
     trust = TrustStore()
     report = servers.resolve(trust=trust, asks=lambda layer: not config and is_local(layer))
-    found: list[JSON] = []
+    listed: list[JSON] = []
     for layer_report in report.layers:
         layer, used = layer_report.layer, {spec.name for spec in layer_report.servers}
         reasons = {item.name: item.reason for item in layer_report.skipped}
         for name, entry in layer.entries.items():
             if name in layer_report.overridden:
                 continue
-            found.append(
+            listed.append(
                 {
                     "name": name,
                     "from": layer.kind.value,
@@ -74,7 +74,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
             )
     errors = [str(error) for error in report.errors]
     if as_json:
-        print_json({"servers": found, "errors": errors, "warnings": list(report.warnings)})
+        print_json({"servers": listed, "errors": errors, "warnings": list(report.warnings)})
     else:
         rows: list[tuple[str, ...]] = [
             (
@@ -83,7 +83,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
                 _with_era(row),
                 "yes" if row["used"] else one_line(row["reason"]),
             )
-            for row in found
+            for row in listed
         ]
         if rows:
             print_rows(("name", "from", "server", "used"), rows)
@@ -112,20 +112,20 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
     if as_json and follow:
         raise click.UsageError("--json and --follow do not go together: JSON has an end")
     with ServerLogs(default_log_folder()).reader(name) as reader:
-        found = reader.read()
+        written = reader.read()
         if not follow:  # with --follow, a line is shown when it is complete
-            found += reader.unfinished()
-        if not found:
+            written += reader.unfinished()
+        if not written:
             entry_of_server(configured(config), name)
         if as_json:
-            print_json({"server": name, "lines": found[-lines:]})
+            print_json({"server": name, "lines": written[-lines:]})
             return ExitCode.OK
-        if not found:
+        if not written:
             click.echo(f"{name} has written nothing so far", err=True)
-        _echo_lines(found[-lines:])
-        if note := era_note(found[-lines:]):
+        _echo_lines(written[-lines:])
+        if note := era_note(written[-lines:]):
             click.echo(note, err=True)
-        _tell_cause(config, name, found)
+        _tell_cause(config, name, written)
         while follow:
             time.sleep(_FOLLOW_INTERVAL)
             _echo_lines(reader.read())
@@ -138,13 +138,13 @@ def _tell_cause(config: Path | None, name: str, lines: list[str]) -> None:
     from gaia_bridge.config.launching.failure_causes import cause_for
 
     latest = [match for line in lines[-_LATEST:] if (match := _LOGGED.fullmatch(line))]
-    said = [match["said"] for match in latest if match["process"] == latest[-1]["process"]]
+    output = [match["text"] for match in latest if match["process"] == latest[-1]["process"]]
     try:
         layer, entry = entry_of_server(configured(config), name)
         spec = layer.parsed(name, entry).spec
     except (ConfigError, EntryError):
         return
-    if (cause := cause_for(spec, said, os.environ)) is not None:
+    if (cause := cause_for(spec, output, os.environ)) is not None:
         click.echo(printable(f"note: if it does not start: {cause}", None), err=True)
 
 

@@ -16,7 +16,7 @@ from gaia_bridge.text.json_types import is_array, is_object
 from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import can_ask
-from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_hint
+from gaia_bridge_cli.servers.common import Activity, json_option, print_json, unknown_name
 from gaia_bridge_cli.servers.targets import TargetCommand, target_of, target_options
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=TargetCommand, short_help="Read a resource of a server or agent.")
 @target_options
-@click.argument("uri")
+@click.argument("uri", required=False, metavar="URI")
 @json_option
-def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+def read(target: str, uri: str | None, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Read a resource of a server or agent, by its URI.
 
     TARGET is what `tools` takes; a command goes last: read URI -- COMMAND. Text is printed as it is on anything but a
@@ -47,10 +47,8 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
     try:
         result = reached.reach(ask)
     except UnknownNameError as error:
-        said = f"; it says: {one_line(error.said, 300)}" if error.said else ""
-        raise click.UsageError(
-            f"{reached.name} has no resource {uri!r} ({unknown_hint(error.known, uri)}){said}"
-        ) from None
+        reason = f"; it says: {one_line(error.reason, 300)}" if error.reason else ""
+        raise unknown_name(reached.name, "resource", uri, error.names, reason) from None
     if as_json:
         print_json(result)
     else:
@@ -61,11 +59,11 @@ def read(target: str, uri: str, as_json: bool, config: Path | None, **bridge: An
 
 @click.command(cls=TargetCommand, context_settings={"ignore_unknown_options": True})
 @target_options
-@click.argument("name")
+@click.argument("name", required=False, metavar="NAME")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
 def prompt(
-    target: str, name: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
+    target: str, name: str | None, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any
 ) -> int:
     """Get a prompt of a server or agent.
 
@@ -94,7 +92,7 @@ def prompt(
     try:
         result = reached.reach(ask)
     except UnknownNameError as error:
-        raise click.UsageError(f"{reached.name} has no prompt {name!r} ({unknown_hint(error.known, name)})") from None
+        raise unknown_name(reached.name, "prompt", name, error.names) from None
     except ArgumentsError as error:
         raise click.UsageError(str(error)) from None
     if as_json:
@@ -175,11 +173,11 @@ def skills(target: str, as_json: bool, config: Path | None, **bridge: Any) -> in
         from gaia_bridge_cli.servers.server_probe import probe
 
     reached = target_of(target, config, **bridge)
-    found = reached.reach(partial(probe, options=reached.spec.options)).definitions.get("skill", [])
+    listed = reached.reach(partial(probe, options=reached.spec.options)).definitions.get("skill", [])
     if as_json:
-        print_json({"skills": found})
+        print_json({"skills": listed})
         return ExitCode.OK
-    for skill in found:
+    for skill in listed:
         if (problem := definition_problem("skill", skill)) is not None:
             click.echo(f"{one_line(str(skill.get('uri')))} is left out: {one_line(problem)}", err=True)
             continue
@@ -188,6 +186,6 @@ def skills(target: str, as_json: bool, config: Path | None, **bridge: Any) -> in
         files = "made anew with each read" if skill["resources"] == DYNAMIC else f"{number} file{'s'[: number != 1]}"
         click.echo(f"{click.style(one_line(frontmatter['name']), bold=True)}  {one_line(skill['uri'])} ({files})")
         click.echo(f"  {one_line(frontmatter['description'])}")
-    if not found:
+    if not listed:
         click.echo(f"{reached.name} has no skills", err=True)
     return ExitCode.OK

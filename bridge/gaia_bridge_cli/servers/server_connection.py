@@ -167,13 +167,13 @@ def reach(
         published = None if agents is None else _published(spec.name, agents, bounds)
         transport = transport_for(spec, bounds, show, user) if published is None else published
         async with waiting.shown():
-            return await ask(_Announced(transport, begin), bounds, shown)
+            return await ask(_AnnouncingTransport(transport, begin), bounds, shown)
 
     def begin() -> None:
         starts.append(deque(maxlen=_HELD))
 
     def show(line: str) -> None:
-        said.append(line)
+        output.append(line)
         if show_all or shown.is_connected:
             shown.say(f"{spec.name}: {line}")
         else:
@@ -181,26 +181,26 @@ def reach(
             waiting.heard(line)
 
     starts: list[deque[str]] = [deque()]
-    said: deque[str] = deque(maxlen=_HELD)
+    output: deque[str] = deque(maxlen=_HELD)
     with activity(f"connecting to {spec.name}") as shown:
         waiting = LauncherProgress(spec, bounds, shown)
         try:
-            with _told_in_one_line(spec, secretless, starts):
-                found = anyio.run(main)
+            with _errors_in_one_line(spec, secretless, starts):
+                result = anyio.run(main)
         except BaseException as error:
             if not shown.is_connected:
-                lines = _told_once(starts)
+                lines = _output_once(starts)
                 if lines and str(error).endswith(lines[-1]):  # the error quotes it
                     lines.pop()
                 for line in lines:
                     shown.say(f"{spec.name}: {line}")
             raise
-        if show_all and (note := era_note(said)):
+        if show_all and (note := era_note(output)):
             shown.say(note)
-        return found
+        return result
 
 
-class _Announced:
+class _AnnouncingTransport:
     """A transport that reports the beginning of each connection.
 
     Args:
@@ -218,16 +218,16 @@ class _Announced:
         return self._transport.connect(receiver)
 
 
-def _told_once(starts: Sequence[Sequence[str]]) -> list[str]:
+def _output_once(starts: Sequence[Sequence[str]]) -> list[str]:
     """Return the error output of all starts without repetitions: a server may be started twice to find out its era."""
-    told = list(starts[0])
+    output = list(starts[0])
     for lines in starts[1:]:
-        told += () if list(lines) == told else lines
-    return told
+        output += () if list(lines) == output else lines
+    return output
 
 
 @contextmanager
-def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[Sequence[str]]) -> Generator[None]:
+def _errors_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[Sequence[str]]) -> Generator[None]:
     """Turn an error of a server during the block into one line, without secrets."""
     try:
         yield
@@ -239,7 +239,7 @@ def _told_in_one_line(spec: ServerSpec, secretless: Redactor, starts: Sequence[S
     except LoginRequiredError as error:
         raise LoginNeededError(spec.name, secretless(f"it {error}"), error.with_token) from None
     except UpstreamError as error:
-        problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, _told_once(starts)))))
+        problem = "; ".join(filter(None, (secretless(f"it {error}"), _explanation(spec, error, _output_once(starts)))))
         kind = "agent" if isinstance(spec, AgentServerSpec) else "server"
         raise ServerUnavailableError(spec.name, problem, kind) from None
 

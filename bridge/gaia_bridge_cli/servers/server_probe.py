@@ -14,11 +14,12 @@ from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake,
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, ServerOptions, ToolTransform
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY, declares
+from gaia_bridge.protocol.kinds import KINDS, PROMPT, RESOURCE, TOOL
+from gaia_bridge.protocol.vocabulary import LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, no_features, with_list
-from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
+from gaia_bridge.sources.upstream.listing.feature_lists import no_features, with_list
+from gaia_bridge.sources.upstream.listing.tool_transforms import TransformedTools, transformed
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_cli.servers.common import Activity
 
@@ -33,14 +34,14 @@ class UnknownNameError(Exception):
     """The server has no tool, prompt or resource of that name.
 
     Args:
-        known: The names that it has.
-        said: The server's error message, if it was asked.
+        names: The names that it has.
+        reason: The server's error message, if it was asked.
     """
 
-    def __init__(self, known: list[str], said: str = "") -> None:
+    def __init__(self, names: list[str], reason: str = "") -> None:
         super().__init__("unknown name")
-        self.known = known
-        self.said = said
+        self.names = names
+        self.reason = reason
 
 
 class AskedServer(Struct, frozen=True):
@@ -78,12 +79,12 @@ class Probe(Struct, frozen=True):
     ping: float | None
     """The shortest round trip, if the server answers pings at all."""
     definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
-    """The definitions by the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
+    """The definitions by the kinds of `protocol.kinds.KINDS`; those that the server has."""
     problems: list[str] = field(default_factory=list[str])
     """Features that the server declares, and that did not work."""
 
 
-class Answer(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """The answer to one call."""
 
     result: JSON
@@ -116,22 +117,23 @@ async def probe(
         problems: list[str] = []
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
-        for kind in LIST_FIELDS:
-            activity.connected(f"reading its {kind}s")
-            if declares(connection.handshake.capabilities, kind):
-                await _read(connection, kind, definitions, problems)
+        for kind in KINDS.values():
+            activity.connected(f"reading its {kind.name}s")
+            is_declared = kind.is_declared(connection.handshake.capabilities)
+            if is_declared and (items := await connection.list_declared(kind, problems)) is not None:
+                definitions[kind.name] = items
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
         return Probe(connection.handshake, connected, listed, ping, definitions, problems)
 
 
-async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> Answer:
+async def call(server: AskedServer, tool: str | None, arguments: Callable[[JSON], Awaitable[JSON]]) -> CallAnswer:
     """Connect and call one tool.
 
     Args:
         server: The server.
-        tool: The tool's name, as commands show it.
+        tool: The tool's name, as commands show it; `None` if the user named none.
         arguments: Returns its arguments, given its `inputSchema`.
 
     Raises:
@@ -149,7 +151,7 @@ async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Await
         server.activity.connected("reading its tools")
         shown = shown_tools(await connection.list_all("tool"), server.options.tools)
         tools = {item["name"]: item for item in shown.features.tools}
-        if tool not in tools:
+        if tool is None or tool not in tools:
             raise UnknownNameError(sorted(tools))
         schema = tools[tool].get("inputSchema")
         own, given = shown.call(tool, await arguments(schema if is_object(schema) else {}))
@@ -159,15 +161,15 @@ async def call(server: AskedServer, tool: str, arguments: Callable[[JSON], Await
         server.activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
-        return Answer(result, anyio.current_time() - started)
+        return CallAnswer(result, anyio.current_time() - started)
 
 
-async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON], Awaitable[JSON]]) -> JSON:
+async def get_prompt(server: AskedServer, prompt: str | None, arguments: Callable[[JSON], Awaitable[JSON]]) -> JSON:
     """Connect and get one prompt.
 
     Args:
         server: The server.
-        prompt: Its name.
+        prompt: Its name; `None` if the user named none.
         arguments: Returns its arguments, given its definition.
 
     Raises:
@@ -177,22 +179,22 @@ async def get_prompt(server: AskedServer, prompt: str, arguments: Callable[[JSON
     """
     async with server.connected() as connection:
         server.activity.connected("reading its prompts")
-        declared = declares(connection.handshake.capabilities, "prompt")
-        found = await connection.list_all("prompt") if declared else []
-        prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
-        if prompt not in prompts:
+        declared = PROMPT.is_declared(connection.handshake.capabilities)
+        items = await connection.list_all("prompt") if declared else []
+        prompts: dict[str, JSON] = {item["name"]: item for item in items if _named(item)}
+        if prompt is None or prompt not in prompts:
             raise UnknownNameError(sorted(prompts))
         given = await arguments(prompts[prompt])
         server.activity.doing(f"getting {prompt}")
         return await connection.request("prompts/get", {"name": prompt, "arguments": given})
 
 
-async def read_resource(server: AskedServer, uri: str) -> JSON:
+async def read_resource(server: AskedServer, uri: str | None) -> JSON:
     """Connect and read one resource.
 
     Args:
         server: The server.
-        uri: Its URI, which need not be listed.
+        uri: Its URI, which need not be listed; `None` if the user named none.
 
     Raises:
         UnknownNameError: The server refuses, and lists no such resource.
@@ -200,17 +202,23 @@ async def read_resource(server: AskedServer, uri: str) -> JSON:
         UpstreamError: The server violates the protocol, or does not answer.
     """
     async with server.connected() as connection:
-        server.activity.connected(f"reading {uri}")
-        if not declares(connection.handshake.capabilities, "resource"):
+        server.activity.connected("reading its resources" if uri is None else f"reading {uri}")
+        if not RESOURCE.is_declared(connection.handshake.capabilities):
             raise UnknownNameError([])
+        if uri is None:
+            raise UnknownNameError(await _uris(connection))
         try:
             return await connection.request("resources/read", {"uri": uri})
         except ProtocolError as error:
-            found = await connection.list_all("resource")
-            known = [item["uri"] for item in found if is_object(item) and isinstance(item.get("uri"), str)]
-            if uri in known:
+            uris = await _uris(connection)
+            if uri in uris:
                 raise
-            raise UnknownNameError(known, f"{error.message} ({error.code})") from None
+            raise UnknownNameError(uris, f"{error.message} ({error.code})") from None
+
+
+async def _uris(connection: Connection) -> list[str]:
+    items = await connection.list_all("resource")
+    return [item["uri"] for item in items if is_object(item) and isinstance(item.get("uri"), str)]
 
 
 def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:
@@ -222,22 +230,10 @@ def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -
     """
     features = no_features("")
     if transforms:
-        features = with_list(features, LISTS[0], items)
+        features = with_list(features, TOOL, items)
     else:
         features = replace(features, tools=tuple(item for item in items if _named(item)))
     return transformed(features, ServerOptions(tools=transforms))
-
-
-async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
-    try:
-        found = await connection.list_all(kind)
-    except ProtocolError as error:
-        if kind != "resource template":  # many servers with resources have no templates
-            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
-    except UpstreamError as error:
-        problems.append(f"its {kind}s cannot be listed: it {error}")
-    else:
-        definitions[kind] = [item for item in found if is_object(item)]
 
 
 async def _ping(connection: Connection, problems: list[str]) -> float | None:

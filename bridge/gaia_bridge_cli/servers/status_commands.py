@@ -18,16 +18,16 @@ _WHY = 1_000
 @json_option
 def status(host: str | None, port: int | None, url: str | None, as_json: bool) -> int:
     """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
-    from gaia_bridge_cli.servers.running_bridge import (
+    from gaia_bridge_cli.running_bridge import (
         bridge_status,  # slow to load: every start of the program would pay
     )
 
-    found = bridge_status(bridge_url(host, port, url))
+    report = bridge_status(bridge_url(host, port, url))
     if as_json:
-        print_json(found)
+        print_json(report)
         return ExitCode.OK
     rows: list[tuple[str, ...]] = []
-    for source in found.get("sources", []):
+    for source in report.get("sources", []):
         tools = f"{source['tools']} tool{'' if source['tools'] == 1 else 's'}"
         why = "; ".join(filter(None, (source["reason"], source.get("connection", {}).get("cause"))))
         rows.append((source["name"], source["kind"], source["state"], tools, one_line(why, _WHY)))
@@ -37,11 +37,11 @@ def status(host: str | None, port: int | None, url: str | None, as_json: bool) -
         ]
     rows += [
         (one_line(item["name"]), item["kind"], "left out", "", one_line(item["reason"]))
-        for item in found.get("leftOut", [])
+        for item in report.get("leftOut", [])
     ]
     rows += [
         (one_line(item["client"]), "client", "searches", f"{item['tools']} tools", f"it takes at most {item['limit']}")
-        for item in found.get("toolSearch", {}).get("clients", [])
+        for item in report.get("toolSearch", {}).get("clients", [])
     ]
     print_rows(("name", "kind", "state", "offers", "why"), rows)
     return ExitCode.OK

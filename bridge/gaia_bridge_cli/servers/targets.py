@@ -181,7 +181,7 @@ def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
 def _published(base: str, name: str, kind: str = "") -> Target | None:
     with imported_for_good():
         from gaia_bridge.model import HttpServerSpec, ServerOptions
-        from gaia_bridge_cli.servers.running_bridge import published_at
+        from gaia_bridge_cli.running_bridge import published_at
 
     url = published_at(base, name)
     if url is None or not url.startswith(f"{base}/{kind}"):
@@ -240,10 +240,10 @@ def _loaded(reference: str) -> tuple[list[LoadedAgent], list[LoadedAgent]]:
     path, colon, attribute = reference.partition(":")
     if not colon or not path.endswith(".py"):
         return load_agent(reference), []
-    [found] = find_agents([path])  # once for all, so that none is made twice
-    chosen = [each for each in found.agents if each.reference.endswith(f".py:{attribute}")] or load_agent(reference)
+    [file] = find_agents([path])  # once for all, so that none is made twice
+    chosen = [each for each in file.agents if each.reference.endswith(f".py:{attribute}")] or load_agent(reference)
     names = {each.name for each in chosen}  # a factory may make an agent of a class of the file
-    return chosen, [each for each in found.agents if each.name not in names]
+    return chosen, [each for each in file.agents if each.name not in names]
 
 
 def _is_installed(name: str) -> bool:

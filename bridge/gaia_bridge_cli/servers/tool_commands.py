@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,13 +19,13 @@ from gaia_bridge_cli.collection import imported_for_good
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.output import can_ask
 from gaia_bridge_cli.servers.common import Activity, json_option, print_json
-from gaia_bridge_cli.servers.targets import Target, TargetCommand, command_of, target_of, target_options
+from gaia_bridge_cli.servers.targets import Target, TargetCommand, target_of, target_options
 
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.settings import UpstreamLimits
     from gaia_bridge.text.json_types import JSON
-    from gaia_bridge_cli.servers.server_probe import Answer, Probe
+    from gaia_bridge_cli.servers.server_probe import CallAnswer, Probe
 
 _NOBODY_TO_ASK = "the tool asks a question, and nobody can answer here: run the command in a terminal, without --json"
 
@@ -48,18 +47,18 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
 
     reached = target_of(target, config, **bridge)
     spec = reached.spec
-    found: Sequence[Mapping[str, Any]] = _probed(reached).definitions.get("tool", [])
-    hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
+    listed: Sequence[Mapping[str, Any]] = _probed(reached).definitions.get("tool", [])
+    hidden = [tool.get("name") for tool in listed if not is_permitted(str(tool.get("name")), spec.options)]
     if spec.options.tools:
-        shown = shown_tools(found, spec.options.tools)
+        shown = shown_tools(listed, spec.options.tools)
         hidden = [tool["name"] for tool in shown.features.tools if shown.call(tool["name"], {})[0] in hidden]
-        found = shown.features.tools
+        listed = shown.features.tools
         for item in shown.features.left_out:
             click.echo(f"{item.kind} {printable(item.name)!r} is left out: {printable(item.reason)}", err=True)
     if as_json:
-        print_json({"tools": list(found), "notPublished": hidden})
+        print_json({"tools": list(listed), "notPublished": hidden})
         return ExitCode.OK
-    for tool in found:
+    for tool in listed:
         note = f" ({click.style('not published', fg='yellow')}: {_WHY_NOT})" if tool.get("name") in hidden else ""
         name = one_line(str(tool.get("name")))
         click.echo(click.style(name, bold=True) + signature(dict(tool)).removeprefix(name) + note)
@@ -67,7 +66,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
             click.echo(f"  {description}")
         for line in parameter_lines(tool.get("inputSchema")):
             click.echo(f"    {line}")
-    if not found:
+    if not listed:
         click.echo(f"{reached.name} has no tools", err=True)
     return ExitCode.OK
 
@@ -93,16 +92,11 @@ def call(
         from gaia_bridge_cli.servers.arguments import ArgumentsError
         from gaia_bridge_cli.servers.asked_arguments import arguments_for, refuse_no_arguments
         from gaia_bridge_cli.servers.caller_delegate import CallerDelegate
-        from gaia_bridge_cli.servers.common import unknown_hint
+        from gaia_bridge_cli.servers.common import unknown_name
         from gaia_bridge_cli.servers.server_probe import AskedServer, UnknownNameError
         from gaia_bridge_cli.servers.server_probe import call as call_tool
 
-    if tool is None:
-        words = command_of()
-        listed = shlex.join(["--", *words] if words else [target])
-        raise click.UsageError(f"which tool? `gaia-bridge tools {listed}` lists them")
-
-    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
+    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> CallAnswer:
         delegate = CallerDelegate(name, activity, asks=asks)
         server = AskedServer(transport, limits, activity, spec.options, delegate)
         return await call_tool(server, tool, partial(arguments_for, arguments, activity=activity, asks=asks))
@@ -116,7 +110,7 @@ def call(
         if answer.failed:  # the text of a failure is masked for people; a result is left as it is
             answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
     except UnknownNameError as error:
-        raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
+        raise unknown_name(name, "tool", tool, error.names) from None
     except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
     except ServerUnavailableError as error:
@@ -126,7 +120,7 @@ def call(
     if as_json:
         print_json(answer.result)
     else:
-        _print_answer(tool, answer)
+        _print_answer(str(tool), answer)
     if answer.failed and not asks and _is_about_asking(json.dumps(answer.result)):
         click.echo(f"note: {_NOBODY_TO_ASK}", err=True)
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
@@ -145,49 +139,49 @@ def test_client(target: str, as_json: bool, config: Path | None, **bridge: Any) 
         from gaia_bridge.text.redaction import Redactor
 
     reached = target_of(target, config, **bridge)
-    found = _probed(reached, show_all=True)
-    problems = list(map(Redactor(secrets_of(reached.spec)), found.problems))
-    found = replace(found, problems=problems)
-    handshake = found.handshake
+    probed = _probed(reached, show_all=True)
+    problems = list(map(Redactor(secrets_of(reached.spec)), probed.problems))
+    probed = replace(probed, problems=problems)
+    handshake = probed.handshake
     facts: JSON = {
         "server": handshake.info,
         "protocolVersion": handshake.revision,
         "era": handshake.era.value,
         "capabilities": handshake.capabilities,
-        "connectSeconds": round(found.connected, 4),
-        "listSeconds": round(found.listed, 4),
-        "pingSeconds": None if found.ping is None else round(found.ping, 5),
-        "definitions": {kind: len(items) for kind, items in found.definitions.items()},
-        "problems": found.problems,
+        "connectSeconds": round(probed.connected, 4),
+        "listSeconds": round(probed.listed, 4),
+        "pingSeconds": None if probed.ping is None else round(probed.ping, 5),
+        "definitions": {kind: len(items) for kind, items in probed.definitions.items()},
+        "problems": probed.problems,
     }
     if as_json:
         print_json(facts)
     else:
-        _print_test(reached.name, found)
-    return ExitCode.UNAVAILABLE if found.problems else ExitCode.OK
+        _print_test(reached.name, probed)
+    return ExitCode.UNAVAILABLE if probed.problems else ExitCode.OK
 
 
-def _print_test(name: str, found: Probe) -> None:
-    handshake = found.handshake
+def _print_test(name: str, probed: Probe) -> None:
+    handshake = probed.handshake
     who = (
         one_line(" ".join(str(handshake.info.get(key, "")) for key in ("name", "version"))) or "a server without a name"
     )
     counts = ", ".join(
-        f"{len(items)} {kind}{'' if len(items) == 1 else 's'}" for kind, items in found.definitions.items()
+        f"{len(items)} {kind}{'' if len(items) == 1 else 's'}" for kind, items in probed.definitions.items()
     )
     lines = [
         ("server", who),
         ("protocol", f"{handshake.revision} ({handshake.era.value})"),
         ("capabilities", one_line(", ".join(handshake.capabilities)) or "none"),
-        ("connected", f"in {found.connected * 1000:.0f} ms"),
-        ("listed", f"{counts or 'nothing'}, in {found.listed * 1000:.0f} ms"),
-        ("ping", "not answered" if found.ping is None else f"{found.ping * 1000:.1f} ms"),
+        ("connected", f"in {probed.connected * 1000:.0f} ms"),
+        ("listed", f"{counts or 'nothing'}, in {probed.listed * 1000:.0f} ms"),
+        ("ping", "not answered" if probed.ping is None else f"{probed.ping * 1000:.1f} ms"),
     ]
     for label, text in lines:
         click.echo(f"{label:<13} {text}")
-    for problem in found.problems:
+    for problem in probed.problems:
         click.echo(f"{click.style('problem', fg='red'):<13} {one_line(problem)}")
-    if not found.problems:
+    if not probed.problems:
         click.echo(f"{name} works")
 
 
@@ -200,10 +194,11 @@ def _probed(reached: Target, show_all: bool = False) -> Probe:
 
 def _is_about_asking(reason: str) -> bool:
     """Return whether a call failed because the user could not be asked: servers have texts of their own for that."""
-    return any(word in reason.lower() for word in ("elicit", "sampling"))
+    # A failed input() is answered in no terminal: the tool itself has to be changed.
+    return "input()" not in reason and any(word in reason.lower() for word in ("elicit", "sampling"))
 
 
-def _print_answer(tool: str, answer: Answer) -> None:
+def _print_answer(tool: str, answer: CallAnswer) -> None:
     """Print the answer of a tool; if the tool failed, on standard error, since that is no result."""
     content, structured = answer.result.get("content"), answer.result.get("structuredContent")
     blocks = content if is_array(content) else []

@@ -138,24 +138,24 @@ def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)
-    found = programs_of(entry, file.parent)
-    shown = [os.path.relpath(path, file.parent) for path in found.files]
+    launched = programs_of(entry, file.parent)
+    shown = [os.path.relpath(path, file.parent) for path in launched.files]
     programs = [
         f"{printable(name)} is run, and lies here; look at it as well: it is approved as it is" for name in shown
     ]
-    for warning in (*launch_warnings(entry), *programs, *_whole_warnings(found)):
+    for warning in (*launch_warnings(entry), *programs, *_whole_warnings(launched)):
         click.echo(f"{click.style('caution', fg='yellow')}: {warning}", err=err)
 
 
-def _whole_warnings(found: Programs) -> Iterator[str]:
+def _whole_warnings(programs: Programs) -> Iterator[str]:
     """Yield warnings about a line that can run more of the project than it names."""
     from gaia_bridge.config.trust import WHOLE_FILES, whole_files
 
-    if found.whole is None:
+    if programs.whole is None:
         return
-    place = printable(str(found.whole), None)
-    yield f"{found.reason}, so that it can run anything in {place}: any change there will ask again"
-    if not whole_files(found.whole)[1]:
+    place = printable(str(programs.whole), None)
+    yield f"{programs.reason}, so that it can run anything in {place}: any change there will ask again"
+    if not whole_files(programs.whole)[1]:
         yield (
             f"{place} has more than {WHOLE_FILES:,} files: a change of the others is not noticed; do not approve it "
             "unless you trust whoever can write there"
@@ -221,8 +221,8 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
             await kept.forget()
         return await probe(transport, bounds, activity)
 
-    found = reach(spec, ask, limits=patient, interaction=lambda tell: BrowserInteraction(tell, limits))
-    number = len(found.definitions.get("tool", []))
+    probed = reach(spec, ask, limits=patient, interaction=lambda tell: BrowserInteraction(tell, limits))
+    number = len(probed.definitions.get("tool", []))
     if as_json:
         print_json({"server": name, "tools": number})
     else:

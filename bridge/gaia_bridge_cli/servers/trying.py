@@ -20,34 +20,33 @@ from gaia_bridge_cli.servers.common import Activity, activity, usable_spec
 from gaia_bridge_cli.servers.server_probe import Probe, probe
 
 
-def introduced(found: Probe) -> str:
+def introduced(probed: Probe) -> str:
     """Return the name of a server, and the number of its tools."""
-    number = len(found.definitions.get("tool", []))
-    name = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
-    said = f"{one_line(name) or 'a server'}, MCP {found.handshake.revision}"
-    return f"{said}: {number} tool{'' if number == 1 else 's'}"
+    number = len(probed.definitions.get("tool", []))
+    name = " ".join(str(probed.handshake.info.get(key, "")) for key in ("name", "version"))
+    title = f"{one_line(name) or 'a server'}, MCP {probed.handshake.revision}"
+    return f"{title}: {number} tool{'' if number == 1 else 's'}"
 
 
-def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits | None = None) -> dict[str, str]:
+def tried(servers: ServersConfig, names: Collection[str]) -> dict[str, str]:
     """Start or reach servers as the bridge does, some at a time, and return the outcome of each by its name.
 
     Args:
         servers: The configuration that lists them.
         names: The servers.
-        limits: The number at once, and the time for each.
     """
-    limits = limits or DoctorLimits()
-    said = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
+    limits = DoctorLimits()
+    outcomes = dict.fromkeys(names, f"not tried: the others took {limits.servers_timeout:g} s")
     at_once = anyio.CapacityLimiter(limits.servers)
 
     async def one(name: str) -> None:
         try:
             spec = usable_spec(servers, name)
         except ConfigError as error:
-            said[name] = f"not now: {one_line(error.problem)}"
+            outcomes[name] = f"not now: {one_line(error.problem)}"
             return
         async with at_once:
-            said[name] = await _said_of(spec, limits)
+            outcomes[name] = await _outcome(spec, limits)
 
     async def all_of_them() -> None:
         with anyio.move_on_after(limits.servers_timeout):
@@ -57,18 +56,18 @@ def tried(servers: ServersConfig, names: Collection[str], limits: DoctorLimits |
 
     with activity(f"trying {', '.join(names)}"):
         anyio.run(all_of_them)
-    return said
+    return outcomes
 
 
-async def _said_of(spec: ServerSpec, limits: DoctorLimits) -> str:
+async def _outcome(spec: ServerSpec, limits: DoctorLimits) -> str:
     if isinstance(spec, AgentServerSpec):
         return "an agent of the bridge"
     bounds = limits_for(UpstreamLimits(), spec)
     secretless = Redactor(secrets_of(spec))
     try:
         with anyio.fail_after(limits.server_timeout):
-            found = await probe(transport_for(spec, bounds, _ignored), bounds, Activity(), spec.options)
-            return f"works: {introduced(found)}"
+            probed = await probe(transport_for(spec, bounds, _ignored), bounds, Activity(), spec.options)
+            return f"works: {introduced(probed)}"
     except TimeoutError:
         return f"does not work now: it took longer than {limits.server_timeout:g} s"
     except Exception as error:

@@ -20,7 +20,7 @@ from gaia_bridge.protocol.names import MAX_SERVER_NAME, is_server_name
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
 from gaia_bridge_desk.editors.jsonc import strict
-from gaia_bridge_desk.editors.reading import Found, Surroundings, found_in, servers_in
+from gaia_bridge_desk.editors.reading import Found, ReferenceValues, found_in, servers_in
 
 if TYPE_CHECKING:
     pass
@@ -43,8 +43,8 @@ def named_values(option: str, words: Sequence[str], sign: str, otherwise: str = 
         click.UsageError: One is of another form; it is not quoted, because it may be a secret.
     """
     for number, word in enumerate(words, 1):
-        name, found, value = word.partition(sign)
-        if not found or not name.strip():
+        name, separator, value = word.partition(sign)
+        if not separator or not name.strip():
             which = f" (number {number} of {len(words)})" if len(words) > 1 else ""
             problem = "what came is not shown, because it may be a secret"
             raise click.UsageError(f"{option}{which}: expected NAME{sign}VALUE{otherwise}; {problem}")
@@ -104,18 +104,18 @@ class Typed(Struct, frozen=True):
         """
         from gaia_bridge.settings import UpstreamLimits
 
-        found: JSON = {}
+        options: JSON = {}
         if self.inherit_env:
             if "url" in entry or "openapi" in entry:
                 raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
-            found["inherit_env"] = True
+            options["inherit_env"] = True
         if self.timeout is not None:
-            found["timeout"] = self.timeout
+            options["timeout"] = self.timeout
             if self.timeout > UpstreamLimits().connect_timeout:
-                found["startup_timeout"] = self.timeout
+                options["startup_timeout"] = self.timeout
         if self.startup_timeout is not None:
-            found["startup_timeout"] = self.startup_timeout
-        return entry | found
+            options["startup_timeout"] = self.startup_timeout
+        return entry | options
 
 
 def typed_entry(name: str, command: Sequence[str], typed: Typed) -> JSON:
@@ -176,9 +176,9 @@ def _program_entry(command: Sequence[str], env: dict[str, str], cwd: str | None)
 def _without_assignments(words: list[str]) -> tuple[list[str], dict[str, str]]:
     variables: dict[str, str] = {}
     for number, word in enumerate(words):
-        if (found := _ASSIGNMENT.fullmatch(word)) is None:
+        if (assignment := _ASSIGNMENT.fullmatch(word)) is None:
             return words[number:], variables
-        variables[found[1]] = found[2]
+        variables[assignment[1]] = assignment[2]
     return [], variables
 
 
@@ -230,7 +230,7 @@ def is_pasted(text: str) -> bool:
     return text == "-" or text.lstrip().startswith(("{", '"'))
 
 
-def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> dict[str, Found]:
+def pasted_entries(text: str, around: ReferenceValues, name: str | None = None) -> dict[str, Found]:
     """Return the servers of a pasted text, by name.
 
     Args:
@@ -242,20 +242,20 @@ def pasted_entries(text: str, around: Surroundings, name: str | None = None) -> 
         PasteError: The text lists none.
     """
     document = _parsed(text)
-    found = servers_in(document) or document
-    if found is document and _ENTRY_KEYS & document.keys():
+    entries = servers_in(document) or document
+    if entries is document and _ENTRY_KEYS & document.keys():
         name = name or _own_name(document)
         if name is None:
             raise PasteError("that is one server without a name; expected gaia-bridge add NAME '{...}'")
-        found = {name: document}
-    if not found or not all(is_object(entry) for entry in found.values()):
+        entries = {name: document}
+    if not entries or not all(is_object(entry) for entry in entries.values()):
         raise PasteError(f"that lists no servers; {_SHAPES}")
-    if name is not None and len(found) == 1:
-        found = dict.fromkeys((name,), *found.values())
+    if name is not None and len(entries) == 1:
+        entries = dict.fromkeys((name,), *entries.values())
     elif name is not None:
-        raise PasteError(f"that lists {len(found)} servers, which have names of their own: leave out {name!r}")
-    servers = found_in(document, found, around)
-    return {server_name(server.name): _as_typed(server, found[server.name]) for server in servers}
+        raise PasteError(f"that lists {len(entries)} servers, which have names of their own: leave out {name!r}")
+    servers = found_in(document, entries, around)
+    return {server_name(server.name): _as_typed(server, entries[server.name]) for server in servers}
 
 
 def _own_name(document: JSON) -> str | None:

@@ -28,7 +28,8 @@ _PATIENCE = 5.0
 _OURS: Final = frozenset({"gaia_agents", *OWN_PACKAGES})
 """Packages of ours, whose frames lie between an agent and the call that it waits for."""
 
-_SERVES = 'what starts a server belongs under `if __name__ == "__main__":`'
+_HINT: Final = 'if it starts a server, move it under `if __name__ == "__main__":`'
+"""The remedy for a module that calls something long when it is imported, as `mcp.run()` at its end."""
 
 
 @contextmanager
@@ -70,11 +71,12 @@ def _being_loaded(frame: FrameType | None) -> str:
         text = f"module {line.f_globals.get('__name__')!r} is at {where}"
     else:
         text = f"{line.f_code.co_qualname}() is at {where}"
-    inner = frames[: frames.index(line)]
+    inner, outer = frames[: frames.index(line)], frames[frames.index(line) :]
     server = next((name for each in inner if (name := _server_of(each))), "")
     if server:
         return f"{text}, and waits for its server {server!r}"
-    return f"{text} ({_SERVES})" if any(map(_serves, inner)) else text
+    is_module = any(each.f_code.co_name == "<module>" for each in filter(_is_of_agent, outer))
+    return f"{text} ({_HINT})" if is_module and not any(map(_imports, inner)) else text
 
 
 def _outward(frame: FrameType | None) -> Generator[FrameType]:
@@ -98,13 +100,9 @@ def _is_program(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") == "__main__"
 
 
-def _serves(frame: FrameType) -> bool:
-    """Return whether a frame is a call that runs a server, such as `run` of FastMCP or uvicorn."""
-    package = str(frame.f_globals.get("__name__")).partition(".")[0]
-    runs = frame.f_code.co_name in ("launch", "run", "run_app", "serve")
-    # The `run` of these runs anything.
-    is_server = package != "anyio" and package not in sys.stdlib_module_names
-    return frame.f_code.co_name == "serve_forever" or (runs and is_server)
+def _imports(frame: FrameType) -> bool:
+    """Return whether a frame is of an `import` statement."""
+    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def _reference_of(frame: FrameType) -> str:
@@ -156,13 +154,13 @@ class AgentChoice(Struct, frozen=True):
         if not self.wanted or (self.beyond and self.configured and not self.named):
             return []
         with keep_log(), told_of_slow_imports():
-            found = find_agents(self.named, in_windows=self.in_windows)
-        for entry in found:
+            references = find_agents(self.named, in_windows=self.in_windows)
+        for entry in references:
             if not entry.agents and (self.named or not others):
                 raise entry.failures[0]
             for failure in entry.failures:
                 logger.warning("left out: %s", failure)
-        agents = [agent for entry in found for agent in entry.agents]
+        agents = [agent for entry in references for agent in entry.agents]
         if not self.beyond or self.named:
             return agents
         for agent in filter(_writes, agents):

@@ -154,14 +154,12 @@ class AgentReloader:
 
     Args:
         references: The references to agents to publish, as `find_agents` takes it.
-        root: The folder of relative references; the current folder if not given.
     """
 
-    def __init__(self, references: Sequence[str], *, root: Path | None = None) -> None:
+    def __init__(self, references: Sequence[str]) -> None:
         self._references = references
-        self._root = root
         self._modules = OwnModules()
-        self._places = [place for reference in references if (place := place_of(reference, root=root)) is not None]
+        self._places = [place for reference in references if (place := place_of(reference)) is not None]
         self._broken = False
         self._running: dict[str, LoadedAgent] = {}
         self._watch = FileWatch(self._files, _LOOK, live=True)
@@ -248,7 +246,7 @@ class AgentReloader:
     async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
         """Import the agents in a thread, which is abandoned if it does not come to an end."""
         problem = f"it is not imported after {_LOADING:g} s"
-        found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
+        result: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
 
         async def give_up_when_saved() -> None:
             nonlocal problem
@@ -260,10 +258,10 @@ class AgentReloader:
         with anyio.move_on_after(_LOADING):
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(give_up_when_saved)
-                found = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+                result = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
                 waiting.cancel_scope.cancel()
-        if found is not None:
-            return found
+        if result is not None:
+            return result
         return [], [AgentLoadError(reference, problem) for reference in self._references]
 
     async def _publish(
@@ -319,9 +317,9 @@ class AgentReloader:
                 logger.exception("%s: on_mcp_replaced failed", name)
 
     def _load(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
-        found = find_agents(self._references, root=self._root)
-        agents = [agent for entry in found for agent in entry.agents]
-        return agents, [failure for entry in found for failure in entry.failures]
+        references = find_agents(self._references)
+        agents = [agent for entry in references for agent in entry.agents]
+        return agents, [failure for entry in references for failure in entry.failures]
 
     def _files(self) -> Iterator[Path]:
         """Yield the files to watch: the agents' modules, the named files, and while one is broken the files beside."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import quote
 
 import click
@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
+from gaia_bridge.contract import Published
+from gaia_bridge.model import ServerFeatures, SourceKind, SourceState
+from gaia_bridge.protocol.kinds import KINDS, SKILL
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge.version import __version__
@@ -26,31 +28,7 @@ _NAMES = 12
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 
 
-class Published(Protocol):
-    """The part of a `gaia_bridge.contract.Source` that the banner needs."""
-
-    @property
-    def name(self) -> str:
-        """The name it is published under."""
-        ...
-
-    @property
-    def kind(self) -> SourceKind:
-        """Agent or upstream server."""
-        ...
-
-    @property
-    def features(self) -> ServerFeatures:
-        """The present features."""
-        ...
-
-    @property
-    def status(self) -> SourceStatus:
-        """Return the source's status."""
-        ...
-
-
-class Access(Struct, frozen=True):
+class ClientAccess(Struct, frozen=True):
     """The restrictions on clients.
 
     Args:
@@ -89,7 +67,7 @@ class Access(Struct, frozen=True):
         return host if has_port else f"{host}:{self.port}"
 
 
-class Told(Struct, frozen=True):
+class BannerFacts(Struct, frozen=True):
     """Further facts for the banner.
 
     Args:
@@ -107,28 +85,28 @@ class Told(Struct, frozen=True):
     verbose: bool = False
 
 
-_NOTHING_MORE: Final = Told()
+_NOTHING_MORE: Final = BannerFacts()
 
 
-def banner(sources: Iterable[Published], access: Access, told: Told = _NOTHING_MORE) -> str:
+def banner(sources: Iterable[Published], access: ClientAccess, facts: BannerFacts = _NOTHING_MORE) -> str:
     """Return the whole text. Its colours are removed later if the output is no terminal.
 
     Args:
         sources: The published sources.
         access: The restrictions on clients.
-        told: The further facts.
+        facts: The further facts.
     """
-    found = list(sources)
-    return "\n".join(("", *_first_lines(found, access, told), *_lines(found, access, told)))
+    published = list(sources)
+    return "\n".join(("", *_first_lines(published, access, facts), *_lines(published, access, facts)))
 
 
-def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
+def _first_lines(sources: Sequence[Published], access: ClientAccess, facts: BannerFacts) -> Iterator[str]:
     """Yield the address with its sources, the next steps, and how to stop."""
     agents = [_with_offer(source) for source in sources if source.kind is SourceKind.AGENT]
     servers = [source.name for source in sources if source.kind is SourceKind.SERVER]
-    own = [name for name in servers if name not in told.configured]
+    own = [name for name in servers if name not in facts.configured]
     what = [*([_joined(agents)] if agents else []), *([_servers(own)] if own else [])]
-    if configured := [name for name in servers if name in told.configured]:
+    if configured := [name for name in servers if name in facts.configured]:
         leaves_out = f" (--no-servers leaves {'it' if len(configured) == 1 else 'them'} out)" if what else ""
         what.append(f"configured {_servers(configured)}{leaves_out}")
     url = click.style(f"{access.base_url}/mcp", fg="cyan", bold=True)
@@ -136,11 +114,11 @@ def _first_lines(sources: Sequence[Published], access: Access, told: Told) -> It
     if not what:
         yield f"Add something:  {_command('gaia-bridge add NAME COMMAND')}, or name an agent"
     words = ["gaia-bridge", "install", "vscode"]
-    if told.installed is not None:
-        words += told.installed
+    if facts.installed is not None:
+        words += facts.installed
     else:
         usual = access.base_url == f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
-        words += ["--http", *(["--auth"] * told.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
+        words += ["--http", *(["--auth"] * facts.has_auth), *([] if usual else ["--url", f"{access.base_url}/mcp"])]
     yield f"Add to VS Code:  {_command(shlex.join(words))}"
     yield f"Stop:  {_command('Ctrl-C')}"
 
@@ -156,8 +134,8 @@ def _with_offer(source: Published) -> str:
     return f"{one_line(source.name)}{f' ({offer})' if offer else ''}"
 
 
-def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator[str]:
-    url, models = access.base_url, [one_line(model) for model in told.models]
+def _lines(sources: Sequence[Published], access: ClientAccess, facts: BannerFacts) -> Iterator[str]:
+    url, models = access.base_url, [one_line(model) for model in facts.models]
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
@@ -168,8 +146,8 @@ def _lines(sources: Sequence[Published], access: Access, told: Told) -> Iterator
         yield ""
         yield from _source_lines(source, url)
     yield ""
-    yield from _access_lines(access, told.verbose)
-    if told.verbose:
+    yield from _access_lines(access, facts.verbose)
+    if facts.verbose:
         yield ""
         variable = TOKEN_VARIABLE if access.token_file else None
         asks_nobody = f", and start VS Code with the token in {variable}" if variable else ""
@@ -194,14 +172,9 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
 
 def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
     """Return the names of all features, by their kind; kinds without features are left out."""
-    kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
-        "tools": (features.tools, "name"),
-        "prompts": (features.prompts, "name"),
-        "resources": (features.resources, "uri"),
-        "resource templates": (features.templates, "uriTemplate"),
-    }
-    names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
-    return {label: found for label, found in names.items() if found}
+    listed = [kind for kind in KINDS.values() if kind is not SKILL]
+    names = {f"{kind.name}s": [one_line(str(item[kind.key])) for item in kind.of(features)] for kind in listed}
+    return {label: items for label, items in names.items() if items}
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -209,7 +182,7 @@ def _joined(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _access_lines(access: Access, verbose: bool) -> Iterator[str]:
+def _access_lines(access: ClientAccess, verbose: bool) -> Iterator[str]:
     if access.token_file is None:
         who = "programs on this machine" if is_loopback_host(access.host) else "whoever reaches this address"
         yield f"{_bold('Access')}: {who}, without a token (--auth asks for one)"

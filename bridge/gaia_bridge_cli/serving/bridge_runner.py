@@ -29,9 +29,9 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers, Reloader
 from gaia_bridge.bridge.discovery import LoadedAgent
 from gaia_bridge.calls.process_ancestry import LINEAGE
 from gaia_bridge.client.transport_factory import secrets_of
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
-from gaia_bridge.errors import AgentLoadError, ConfigError
+from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError
 from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.runtime.exceptions import only_error_in
@@ -40,7 +40,7 @@ from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge_cli.interrupts import ended_by_interrupt
 from gaia_bridge_cli.logs import hide_in_log, keep_log
@@ -51,7 +51,7 @@ from gaia_bridge_cli.serving.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from gaia_bridge.server.http.access_policy import LiveToken
-    from gaia_bridge_cli.serving.banner import Told
+    from gaia_bridge_cli.serving.banner import BannerFacts
     from gaia_bridge_daemon.background.serving import Background
 
 logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class _Content(Struct, frozen=True):
     """Reloads the agents."""
 
 
-def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
+def run(options: ServeOptions, deadline: ExitDeadline | None = None) -> int:
     """Serve until a signal, or until the client of a stdio server has gone.
 
     Args:
@@ -130,7 +130,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
         BridgeError: The bridge could not start.
     """
     if deadline is None:
-        deadline = Deadline()
+        deadline = ExitDeadline()
     else:  # the process is ours
         GUARDIAN.watch_agents()
         deadline.last = GUARDIAN.last_news
@@ -151,7 +151,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     return ExitCode.OK
 
 
-def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
+def _run_stdio(options: ServeOptions, deadline: ExitDeadline) -> None:
     claimed = claim_stdio()
     content = _load(options)
 
@@ -161,25 +161,37 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
     _run(options, content, deadline, options.settings.stdio_grace, serve)
 
 
-def _run_http(options: ServeOptions, deadline: Deadline) -> None:
+def _run_http(options: ServeOptions, deadline: ExitDeadline) -> None:
     with imported_for_good():
         from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
         from gaia_bridge.server.http.listener import HttpServer, bind
         from gaia_bridge.server.http.token import load_or_create_token
-        from gaia_bridge_cli.serving.banner import Access, banner
+        from gaia_bridge_cli.serving.banner import ClientAccess, banner
 
     limits = options.settings.http
     text, token_file = load_or_create_token() if options.auth or options.public_url is not None else (None, None)
     token = LiveToken(text)
-    given = options.allow_hosts, options.allow_origins, token, limits, options.public_url, options.proxies
-    AccessPolicy.for_address(options.host, 1, *given)  # report invalid options before anything else
+    policy_for = partial(
+        AccessPolicy.for_address,
+        options.host,
+        allow_hosts=options.allow_hosts,
+        allow_origins=options.allow_origins,
+        token=token,
+        limits=limits,
+        public_url=options.public_url,
+        proxies=options.proxies,
+    )
+    policy_for(1)  # report invalid options before anything else
     with ExitStack() as opened:
-        sockets = bind(options.host, options.port)
+        try:
+            sockets = bind(options.host, options.port)
+        except ListenError as error:
+            raise _explained(error, options) from None
         for sock in sockets:
             opened.callback(sock.close)
         port: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(options.host, port, *given)
-        access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
+        policy = policy_for(port)
+        access = ClientAccess(options.host, port, options.allow_hosts, policy.hosts, token_file, policy.public)
         content = _load(options, token)
 
         async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
@@ -191,7 +203,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(server.run)
                     shutdown.stop = server.stop
-                    click.echo(banner(bridge.sources, access, _told(options, content, bridge)), err=True)
+                    click.echo(banner(bridge.sources, access, _banner_facts(options, content, bridge)), err=True)
                     if options.inspector:
                         beside.start_soon(_inspector(), f"{access.base_url}/mcp")
                 beside.cancel_scope.cancel()
@@ -199,15 +211,31 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         _run(options, content, deadline, limits.shutdown_grace, serve)
 
 
-def _told(options: ServeOptions, content: _Content, bridge: Bridge) -> Told:
+def _explained(error: ListenError, options: ServeOptions) -> ListenError:
+    """Return the error of an address that is taken; if another bridge has it, with the command that shows that one."""
+    from gaia_bridge.server.http.listener import PORT_IN_USE
+    from gaia_bridge_cli.options import bridge_url
+    from gaia_bridge_cli.running_bridge import is_bridge_at
+
+    if error.problem != PORT_IN_USE:
+        return error
+    url = bridge_url(None if options.host in ("0.0.0.0", "::") else options.host, options.port, None)
+    if not is_bridge_at(url):
+        return error
+    status = "gaia-bridge status" if url == bridge_url(None, None, None) else f"gaia-bridge status --url {url}"
+    hint = f"see what it serves: {status}; end it, or choose another --port"
+    return ListenError(error.address, "another gaia-bridge listens there", hint)
+
+
+def _banner_facts(options: ServeOptions, content: _Content, bridge: Bridge) -> BannerFacts:
     """Return the facts of the command line for the banner."""
-    from gaia_bridge_cli.serving.banner import Told
+    from gaia_bridge_cli.serving.banner import BannerFacts
 
     config = [] if options.config is None else ["--config", str(options.config)]
     no_servers = [] if options.with_servers else ["--no-servers"]
     asks_token = options.auth or options.public_url is not None
     is_ours = options.bridge is None and not asks_token and not options.allow_hosts
-    return Told(
+    return BannerFacts(
         models=tuple(bridge.models),
         installed=(*options.agents, *config, *no_servers) if is_ours else None,
         has_auth=asks_token,
@@ -221,7 +249,7 @@ def _names_of_configured(content: _Content) -> frozenset[str]:
     return frozenset(spec.name for spec in content.servers).difference(loaded.name for loaded in content.agents)
 
 
-def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
+def _run_background(options: ServeOptions, background: Background, deadline: ExitDeadline) -> None:
     with imported_for_good():
         from gaia_bridge_daemon.background.serving import serve_background
         from gaia_bridge_daemon.background.sockets import listening, remove_left
@@ -239,14 +267,19 @@ def _run_background(options: ServeOptions, background: Background, deadline: Dea
 def _run(
     options: ServeOptions,
     content: _Content,
-    deadline: Deadline,
+    deadline: ExitDeadline,
     grace: float,
     serve: Callable[[Bridge, Shutdown], Awaitable[None]],
 ) -> None:
     """Publish the content and serve it, on a loop of its own, until `serve` returns or a signal comes."""
 
     async def main() -> None:
-        shutdown = Shutdown(deadline, grace, has_children=lambda: options.inspector or _has_servers(bridge))
+        shutdown = Shutdown(
+            deadline,
+            grace,
+            has_children=lambda: options.inspector or _has_servers(bridge),
+            calls=bridge.calls_in_flight,
+        )
         with watching():
             await until_end(shutdown)
 
@@ -403,12 +436,12 @@ def _only_agent(options: ServeOptions) -> LoadedAgent:
     from gaia_bridge_doors.acp.serving import check_agent
 
     reference = " ".join(options.agents)
-    found = AgentChoice(options.agents, wanted=True, beyond=False, configured=False).load(others=False)
-    if len(found) != 1:
-        names = ", ".join(loaded.reference for loaded in found)
+    agents = AgentChoice(options.agents, wanted=True, beyond=False, configured=False).load(others=False)
+    if len(agents) != 1:
+        names = ", ".join(loaded.reference for loaded in agents)
         raise AgentLoadError(reference, f"an editor converses with one agent; there are {names}", "name one of them")
-    check_agent(found[0].agent, reference)
-    return found[0]
+    check_agent(agents[0].agent, reference)
+    return agents[0]
 
 
 def _reloading(options: ServeOptions, content: _Content) -> _Content:

@@ -92,8 +92,8 @@ def _item(item: Any) -> str:
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
-    told = (f"{key}={to_json(value).decode(errors='replace')}" for key, value in arguments.items())
-    return ", ".join(_short(text, _VALUE) for text in told)
+    pairs = (f"{key}={to_json(value).decode(errors='replace')}" for key, value in arguments.items())
+    return ", ".join(_short(text, _VALUE) for text in pairs)
 
 
 def _short(text: str, limit: int) -> str:

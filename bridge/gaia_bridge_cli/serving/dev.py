@@ -12,7 +12,7 @@ import click
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge_cli.collection import imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.options import (
     Port,
     log_options,
@@ -86,4 +86,4 @@ def dev(
         verbose=verbose,
         **offer,
     )
-    return run(options, ctx.find_object(Deadline))
+    return run(options, ctx.find_object(ExitDeadline))

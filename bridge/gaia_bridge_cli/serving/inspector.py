@@ -12,8 +12,8 @@ import anyio
 import click
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.error_output import ErrorOutput
-from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.client.transports.children.error_output import ErrorOutput
+from gaia_bridge.client.transports.children.process import Child, exit_text, undisturbed
 from gaia_bridge.config.launching.workplaces import own_folder
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
@@ -26,9 +26,6 @@ _ARGUMENTS: Final = ("-y", "@modelcontextprotocol/inspector@2", "--transport", "
 
 _LIMITS: Final = UpstreamLimits(stop_grace=0.1)
 """The wait for its end is short: it does not notice that its input is closed."""
-
-_KEPT: Final = 1_024
-"""Bytes of its output that are kept; all of it is shown as it comes."""
 
 
 class _WithSecrets(Redactor):
@@ -82,7 +79,7 @@ async def _until_end(child: Child) -> None:
 
 
 def _output() -> ErrorOutput:
-    return ErrorOutput("inspector", _WithSecrets(), _KEPT, _show, time.monotonic)
+    return ErrorOutput("inspector", _WithSecrets(), _show, time.monotonic)
 
 
 def _show(line: str) -> None:

@@ -15,7 +15,7 @@ from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.protocol.revisions import DRAFTS, PUBLISHED
 from gaia_bridge.settings import ClientLimits, Settings
 from gaia_bridge_cli.collection import collect_in_larger_pieces, imported_for_good
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.options import (
     Port,
     agents_argument,
@@ -171,7 +171,7 @@ def serve(
         settings = _with_drafts(settings)
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
     options["with_servers"] = options.pop("servers")
-    return run(ServeOptions(**options), ctx.find_object(Deadline))
+    return run(ServeOptions(**options), ctx.find_object(ExitDeadline))
 
 
 def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def _in_plugin(agents: tuple[str, ...], config: Path | None) -> dict[str, Any]:
         return {}
     from gaia_bridge_desk.bundles.placeholders import in_plugin
 
-    found = tuple(map(in_plugin, agents))
-    return {"agents": found, "config": None if config is None else Path(in_plugin(str(config)))}
+    references = tuple(map(in_plugin, agents))
+    return {"agents": references, "config": None if config is None else Path(in_plugin(str(config)))}
 
 
 def _client_limits(ctx: click.Context, results: Sequence[str], instructions: Sequence[str]) -> ClientLimits:

@@ -19,9 +19,8 @@ import click
 from anyio.abc import TaskStatus
 
 from gaia_bridge.runtime.forking import FORKS
-from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.text.escaping import one_line
-from gaia_bridge_cli.deadline import Deadline
+from gaia_bridge_cli.deadline import ExitDeadline
 from gaia_bridge_cli.output import counted
 
 logger = logging.getLogger(__name__)
@@ -48,18 +47,22 @@ class Shutdown:
         grace: Seconds that open requests have to finish.
         has_children: Returns whether upstream servers run. A process that is gone before they are would leave them to
             its guardian.
+        calls: Returns the names of what clients wait for.
 
     Attributes:
         scope: Everything that runs until the end; cancelled by the first signal.
         stop: Called by the first signal instead, if there is a gentler way.
     """
 
-    def __init__(self, deadline: Deadline, grace: float, *, has_children: Callable[[], bool]) -> None:
+    def __init__(
+        self, deadline: ExitDeadline, grace: float, *, has_children: Callable[[], bool], calls: Callable[[], list[str]]
+    ) -> None:
         self.scope = anyio.CancelScope()
         self.stop: Callable[[], None] = self.scope.cancel
         self._deadline = deadline
         self._grace = grace
         self._has_children = has_children
+        self._calls = calls
         self._signalled = False
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -72,7 +75,7 @@ class Shutdown:
             task_status.started()
             async for number in signals:
                 if number == signal.SIGINT:
-                    click.echo(_stopping(waits=self.stop != self.scope.cancel), err=True)
+                    click.echo(_stopping(self._calls() if self.stop != self.scope.cancel else []), err=True)
                 else:
                     logger.info("%s: ending; once more ends at once", signal.Signals(number).name)
                 self.stop()
@@ -88,13 +91,12 @@ class Shutdown:
         self._deadline.begin(STOP_DEADLINE if self._has_children() else min(STOP_DEADLINE, self._grace + _TEARDOWN))
 
 
-def _stopping(*, waits: bool) -> str:
+def _stopping(names: list[str]) -> str:
     """Return the message for a user who has pressed Ctrl-C.
 
     Args:
-        waits: Whether calls in flight are waited for.
+        names: The calls in flight that are waited for.
     """
-    names = Dispatcher.calls_in_flight() if waits else []
     waiting = ""
     if names:
         more = len(names) - _NAMES

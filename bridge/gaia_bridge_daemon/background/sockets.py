@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from gaia_bridge.client.transports.guardian import remove_socket, socket_identity
-from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.client.transports.children.guardian import remove_socket, socket_identity
+from gaia_bridge.client.transports.children.guardian_client import GUARDIAN
 from gaia_bridge.errors import ListenError
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge_daemon.front.launching import BridgeDownError, alone, connected

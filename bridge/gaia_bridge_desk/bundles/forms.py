@@ -32,8 +32,6 @@ _FOLDER: Final = "server"
 
 _OPEN_ROOT: Final = "${PLUGIN_ROOT}"
 _CLAUDE_ROOT: Final = "${CLAUDE_PLUGIN_ROOT}"
-PLUGIN_ROOTS: Final = (_OPEN_ROOT, _CLAUDE_ROOT)
-"""The texts that stand for the plugin's folder, until the editor fills them in."""
 
 
 class PluginForm(Enum):

@@ -154,7 +154,7 @@ _LONGEST_LINE: Final = 120
 _VARIABLE: Final = re.compile(r"\{(\+?)(\w+)\}")
 
 
-class Offer(Struct, frozen=True):
+class ServerOffer(Struct, frozen=True):
     """The definitions that a server lists."""
 
     server: str
@@ -185,7 +185,7 @@ class _CallCode(Struct, frozen=True):
         return f"{self.before}{self.asked}{given}){self.after}"
 
 
-def client_module(offer: Offer, class_name: str | None = None) -> str:
+def client_module(offer: ServerOffer, class_name: str | None = None) -> str:
     """Return the source of a module with a client of a server.
 
     The same definitions, in whatever order, make the same text.
@@ -197,13 +197,13 @@ def client_module(offer: Offer, class_name: str | None = None) -> str:
     return _Module(offer, class_name).text()
 
 
-def client_class(offer: Offer, class_name: str | None = None) -> str:
+def client_class(offer: ServerOffer, class_name: str | None = None) -> str:
     """Return the name of the class in such a module. Arguments as for `client_module`."""
     return _Module(offer, class_name).class_name
 
 
 class _Module:
-    def __init__(self, offer: Offer, class_name: str | None) -> None:
+    def __init__(self, offer: ServerOffer, class_name: str | None) -> None:
         self._offer = offer
         self._names = Names(_OWN)
         self.class_name = self._names.new(class_name or f"{pascal_case(offer.server, 'Server')}Client")

@@ -51,25 +51,20 @@ class Names:
         return name
 
 
-def _words(text: str) -> list[str]:
+def _words(text: str, otherwise: str) -> list[str]:
     split = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text[: _LONGEST_NAME * 4])
-    return [word for word in re.split(r"[^A-Za-z0-9]+", split) if word]
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", split) if word]
+    return [otherwise, *words] if not words or words[0][0].isdigit() else words
 
 
 def snake_case(text: str, otherwise: str) -> str:
     """Return a name for a function; it begins with `otherwise` where the text does not begin with a letter."""
-    words = _words(text)
-    if not words or words[0][0].isdigit():
-        words = [otherwise, *words]
-    return "_".join(words).lower()[:_LONGEST_NAME].rstrip("_")
+    return "_".join(_words(text, otherwise)).lower()[:_LONGEST_NAME].rstrip("_")
 
 
 def pascal_case(text: str, otherwise: str) -> str:
     """Return a name for a class; it begins with `otherwise` where the text does not begin with a letter."""
-    words = _words(text)
-    if not words or words[0][0].isdigit():
-        words = [otherwise, *words]
-    return "".join(word[0].upper() + word[1:] for word in words)[:_LONGEST_NAME]
+    return "".join(word[0].upper() + word[1:] for word in _words(text, otherwise))[:_LONGEST_NAME]
 
 
 def parameter_name(text: str) -> str:

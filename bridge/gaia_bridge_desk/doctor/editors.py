@@ -42,7 +42,7 @@ from gaia_bridge_desk.editors.entries import is_ours, program_entry
 from gaia_bridge_desk.editors.finding import file_of, is_here, own_program
 from gaia_bridge_desk.editors.installed import Installed, InstalledFiles
 from gaia_bridge_desk.editors.installing import MAX_BYTES, Wanted, document_of, plan_install, text_of, write
-from gaia_bridge_desk.editors.table import EDITORS, Editor, Place, Scope
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FilePlace, FileScope
 
 _MODULE: Final = (("-m", "gaia_bridge"), ("-P", "-m", "gaia_bridge"))
 
@@ -60,7 +60,7 @@ class EditorEntry(Struct, frozen=True):
     """
 
     editor: Editor
-    place: Place
+    place: FilePlace
     path: Path
     name: str
     entry: JSON
@@ -159,7 +159,7 @@ def editor_entries(at: Surroundings) -> tuple[list[EditorEntry], list[BrokenFile
     return entries, broken
 
 
-def _places() -> Iterator[tuple[Editor, Place]]:
+def _places() -> Iterator[tuple[Editor, FilePlace]]:
     for editor in EDITORS:
         for place in editor.places:
             yield editor, place
@@ -180,7 +180,7 @@ def _servers(editor: Editor, path: Path) -> JSON:
     return servers
 
 
-def _ours(editor: Editor, place: Place, path: Path, servers: JSON) -> Iterator[EditorEntry]:
+def _ours(editor: Editor, place: FilePlace, path: Path, servers: JSON) -> Iterator[EditorEntry]:
     records = _records(path)
     for name, entry in servers.items():
         if is_object(entry) and (name in records or is_ours(entry)):
@@ -331,7 +331,12 @@ def _may_be_asked(entry: EditorEntry) -> bool:
     """Return whether the program of an entry is another bridge whose version can be asked for. A program that the file
     of a folder names is not run: a stranger may have written that file."""
     program = entry.program
-    if not program or entry.place.scope is Scope.WORKSPACE or not _is_bridge_program(program) or _is_this(program[0]):
+    if (
+        not program
+        or entry.place.scope is FileScope.WORKSPACE
+        or not _is_bridge_program(program)
+        or _is_this(program[0])
+    ):
         return False
     return os.path.isabs(program[0]) and os.access(program[0], os.X_OK)
 
@@ -389,7 +394,7 @@ def _problem_of(agent: str, entry: EditorEntry) -> str:
     if "$" in agent or not entry.program or not _is_this(entry.program[0]):
         return ""
     try:
-        lasting_reference(agent, root=Path.cwd() if entry.place.scope is Scope.WORKSPACE else Path("/"))
+        lasting_reference(agent, root=Path.cwd() if entry.place.scope is FileScope.WORKSPACE else Path("/"))
     except AgentLoadError as error:
         return f"{agent!r}: {error.problem}"
     return ""
@@ -494,7 +499,7 @@ def _rewrite(entry: EditorEntry) -> None:
         change = plan_install(entry.editor, entry.path, wanted)
         if not change.is_one:
             raise NothingDoneError("it starts this program already")
-        write(change, shared=entry.place.scope is Scope.WORKSPACE)
+        write(change, shared=entry.place.scope is FileScope.WORKSPACE)
     except ConfigError as error:
         raise NothingDoneError(str(error)) from None
 

@@ -18,7 +18,7 @@ OF_OTHERS: Final = 0o077
 """The rights of everybody but the owner."""
 
 
-class Outcome(Struct, frozen=True):
+class RepairOutcome(Struct, frozen=True):
     """The result of a repair.
 
     Args:
@@ -38,7 +38,7 @@ class Outcome(Struct, frozen=True):
 
 def repair_all(
     findings: Sequence[Finding], is_wanted: Callable[[Finding], bool]
-) -> tuple[list[Outcome], list[Outcome]]:
+) -> tuple[list[RepairOutcome], list[RepairOutcome]]:
     """Make the repairs that are wanted.
 
     Args:
@@ -48,19 +48,19 @@ def repair_all(
     Returns:
         The repairs that were made, and those that failed.
     """
-    done: list[Outcome] = []
-    failed: list[Outcome] = []
+    done: list[RepairOutcome] = []
+    failed: list[RepairOutcome] = []
     for finding in findings:
         if finding.repair is None or not is_wanted(finding):
             continue
         try:
             finding.repair.apply()
         except NothingDoneError as error:
-            failed.append(Outcome(finding, str(error)))
+            failed.append(RepairOutcome(finding, str(error)))
         except OSError as error:
-            failed.append(Outcome(finding, error.strerror or str(error)))
+            failed.append(RepairOutcome(finding, error.strerror or str(error)))
         else:
-            done.append(Outcome(finding))
+            done.append(RepairOutcome(finding))
     return done, failed
 
 

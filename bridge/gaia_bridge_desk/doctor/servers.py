@@ -19,16 +19,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.bridge.discovery import ENTRY_POINT_GROUP
-from gaia_bridge.client import ClientDelegate, Connection, connect
+from gaia_bridge.client import ClientDelegate, connect
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import LaunchError, StartTimeoutError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.http_values import url_for_log, usable_url
+from gaia_bridge.client.transports.http.http_values import url_for_log, usable_url
 from gaia_bridge.config.launching.failure_causes import cause_for
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerSpec
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, declares
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.runtime.exceptions import only_error_in
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
@@ -303,24 +303,13 @@ async def _probe(
         report["features"] = features_of(handshake.capabilities)
         offers: dict[str, int] = {}
         tools: list[JSON] = []
-        for kind in LIST_FIELDS:
-            if declares(handshake.capabilities, kind):
-                items = await _list(connection, kind, problems)
+        for kind, listed in KINDS.items():
+            if listed.is_declared(handshake.capabilities):
+                items = await connection.list_declared(listed, problems) or []
                 offers[f"{kind}s"] = len(items)
                 tools = items if kind == "tool" else tools
         report["offers"] = offers
     return tools, problems
-
-
-async def _list(connection: Connection, kind: str, problems: list[str]) -> list[JSON]:
-    try:
-        return [item for item in await connection.list_all(kind) if is_object(item)]
-    except ProtocolError as error:
-        if kind != "resource template":  # many servers with resources have no templates
-            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
-    except UpstreamError as error:
-        problems.append(f"its {kind}s cannot be listed: it {error}")
-    return []
 
 
 def _failure(name: str, text: str, lines: Sequence[str]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.web_addresses import is_loopback_host
-from gaia_bridge_desk.editors.table import Shape
+from gaia_bridge_desk.editors.table import EntryShape
 
 _OUR_NAMES: Final = frozenset({"gaia-bridge", "gaia-mcp-bridge", "gaia_bridge"})
 """The program, the package, and the module."""
@@ -27,9 +27,7 @@ _OF_PROGRAMS: Final = frozenset({"dev", "env", "environment", "envFile", "env_va
 """Keys that go only with a program, not with an address."""
 
 
-def program_entry(
-    shape: Shape, command: str, args: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None
-) -> JSON:
+def program_entry(shape: EntryShape, command: str, args: Sequence[str], *, cwd: str | None = None) -> JSON:
     """Return the entry of a server that the editor starts and talks to over stdio.
 
     Args:
@@ -37,7 +35,6 @@ def program_entry(
         command: The program.
         args: Its arguments.
         cwd: Its folder; left out where the editor has no key for it.
-        env: Variables for it.
     """
     entry: JSON = dict(shape.stdio)
     if shape.args is None:
@@ -46,13 +43,11 @@ def program_entry(
         entry |= {shape.command: command, shape.args: list(args)}
     if cwd is not None and shape.cwd is not None:
         entry[shape.cwd] = cwd
-    if env:
-        entry[shape.env] = dict(env)
     return entry | shape.further
 
 
 def address_entry(
-    shape: Shape, url: str, *, token_variable: str | None = None, token_input: str | None = None
+    shape: EntryShape, url: str, *, token_variable: str | None = None, token_input: str | None = None
 ) -> JSON | None:
     """Return the entry of a server that runs already.
 

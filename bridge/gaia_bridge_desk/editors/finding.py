@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gaia_bridge.config.paths import current_folder, expanded, home_folder
 from gaia_bridge.errors import ConfigError
-from gaia_bridge_desk.editors.table import EDITORS, Editor, Place, Scope
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FilePlace, FileScope
 
 _MAC = "darwin"
 _USUAL_NAMES = frozenset({"config.toml", "mcp.json", "settings.json"})
@@ -28,7 +28,7 @@ def _plain(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
 
 
-def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
+def file_of(place: FilePlace, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
     """Return the path at which a file is, or would be.
 
     Args:
@@ -44,7 +44,7 @@ def file_of(place: Place, environ: Mapping[str, str] | None = None, platform: st
     return next((path for path in candidates if os.path.lexists(path)), candidates[0])
 
 
-def place_of(path: Path) -> tuple[Editor, Place, bool] | None:
+def place_of(path: Path) -> tuple[Editor, FilePlace, bool] | None:
     """Return the editor that a file belongs to, by its name and folder; `None` if any program may own the file.
 
     Args:
@@ -65,7 +65,7 @@ def place_of(path: Path) -> tuple[Editor, Place, bool] | None:
     return None
 
 
-def usual_place(editor: Editor, scope: Scope | None) -> Place | None:
+def usual_place(editor: Editor, scope: FileScope | None) -> FilePlace | None:
     """Return the file to use where no scope is given: the user's, or the remote one on a machine that is used from
     another one.
 
@@ -75,8 +75,8 @@ def usual_place(editor: Editor, scope: Scope | None) -> Place | None:
     """
     if scope is not None:
         return next((place for place in editor.places if place.scope is scope), None)
-    here = next((place for place in editor.places if place.scope is Scope.USER), None)
-    remote = next((place for place in editor.places if place.scope is Scope.REMOTE), None)
+    here = next((place for place in editor.places if place.scope is FileScope.USER), None)
+    remote = next((place for place in editor.places if place.scope is FileScope.REMOTE), None)
     if here is not None and remote is not None and _is_there(remote) and not _is_there(here):
         return remote
     return next(iter(editor.places), None)
@@ -84,7 +84,7 @@ def usual_place(editor: Editor, scope: Scope | None) -> Place | None:
 
 def is_here(editor: Editor) -> bool:
     """Return whether an editor is installed for this user, judged by its files and commands."""
-    own = (place for place in editor.places if place.scope is not Scope.WORKSPACE)
+    own = (place for place in editor.places if place.scope is not FileScope.WORKSPACE)
     return any(map(_is_there, own)) or any(shutil.which(program) for program in editor.programs)
 
 
@@ -97,12 +97,12 @@ def own_program() -> list[str]:
     return [sys.executable, "-P", "-m", "gaia_bridge"]  # -P: else a folder of that name would be imported
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(place: FilePlace) -> bool:
     file = file_of(place)
     return file.exists() or (file.parent != home_folder() and file.parent.is_dir())
 
 
-def _folder_of(place: Place, environ: Mapping[str, str], platform: str) -> Path:
+def _folder_of(place: FilePlace, environ: Mapping[str, str], platform: str) -> Path:
     if place.variable is not None and (folder := environ.get(place.variable)):
         return Path(folder).absolute()
     root, _, rest = place.folder.partition("/")

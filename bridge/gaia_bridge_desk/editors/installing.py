@@ -48,7 +48,7 @@ class Wanted(Struct, frozen=True):
     asked: JSON | None = None
 
 
-class Change(Struct, frozen=True):
+class FileChange(Struct, frozen=True):
     """A planned change to a file.
 
     Args:
@@ -75,7 +75,7 @@ class Change(Struct, frozen=True):
         return self.before != self.after
 
 
-def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
+def plan_install(editor: Editor, path: Path, wanted: Wanted) -> FileChange:
     """Plan the installation of the bridge in a file.
 
     Args:
@@ -122,10 +122,10 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
     )
     record = _continued(record, records, wanted.name, before, wanted.asked is not None)
     is_first = wanted.name not in records and before is not None
-    return Change(path, before, after, wanted.name, record, is_installation=True, is_undone_by_backup=is_first)
+    return FileChange(path, before, after, wanted.name, record, is_installation=True, is_undone_by_backup=is_first)
 
 
-def plan_remove(editor: Editor, path: Path, name: str) -> Change:
+def plan_remove(editor: Editor, path: Path, name: str) -> FileChange:
     """Plan the removal of the bridge from a file.
 
     Args:
@@ -143,13 +143,13 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
     files = InstalledFiles()
     record = files.of(path).get(name)
     if before is None or name not in servers:
-        return Change(path, before, before, name)
+        return FileChange(path, before, before, name)
     if not is_ours(servers[name]) and record is None:
         raise ConfigError(str(path), f"its server {name!r} is not the bridge", "remove it by hand, if you want to")
     if record is not None and record.after == _digest(before):
         former = files.backup(record)
         if former is not None:
-            return Change(path, before, former, name, record)
+            return FileChange(path, before, former, name, record)
     try:
         text = _without(editor, text, document, name, record)
     except jsonc.EditError as error:
@@ -157,10 +157,10 @@ def plan_remove(editor: Editor, path: Path, name: str) -> Change:
     after: bytes | None = (_BOM if before.startswith(_BOM) else b"") + text.encode("utf-8")
     if record is not None and record.new_file and not document_of(editor, path, text):
         after = None
-    return Change(path, before, after, name, record)
+    return FileChange(path, before, after, name, record)
 
 
-def write(change: Change, *, shared: bool) -> Path | None:
+def write(change: FileChange, *, shared: bool) -> Path | None:
     """Carry out a change, and record it.
 
     Args:
@@ -325,7 +325,7 @@ def _continued(
     return replace(record, backup=old.backup if old.after == _digest(before) else None, asked=asked)
 
 
-def _replace(change: Change, files: InstalledFiles, shared: bool) -> None:
+def _replace(change: FileChange, files: InstalledFiles, shared: bool) -> None:
     after = change.after
     assert after is not None
 
@@ -337,7 +337,7 @@ def _replace(change: Change, files: InstalledFiles, shared: bool) -> None:
     edit_file(change.path, changed, limit=2 * MAX_BYTES, shared=shared, lock=files.lock)
 
 
-def _delete(change: Change) -> None:
+def _delete(change: FileChange) -> None:
     """Remove a file that was created for the bridge alone, and the folders that were."""
     if _content(change.path) != change.before:
         raise _changed_meanwhile(change.path)

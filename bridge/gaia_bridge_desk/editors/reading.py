@@ -19,10 +19,10 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge_desk.editors import jsonc, toml_tables
 from gaia_bridge_desk.editors.entries import is_ours
 from gaia_bridge_desk.editors.references import ANY, Translator, variable_of_input
-from gaia_bridge_desk.editors.table import EDITORS, VSCODE, Shape
+from gaia_bridge_desk.editors.table import EDITORS, VSCODE, EntryShape
 
 _SHAPES: Final = {editor.name: editor.shape for editor in EDITORS}
-_PLACES: Final[tuple[tuple[tuple[str, ...], Shape | None], ...]] = (
+_PLACES: Final[tuple[tuple[tuple[str, ...], EntryShape | None], ...]] = (
     (("mcpServers",), None),
     (("servers",), VSCODE),
     (("mcp_servers",), _SHAPES["codex"]),
@@ -82,7 +82,7 @@ _WITH_ARGUMENTS: Final = re.compile(r"\([^()]*\)\Z")
 """Arguments behind the name of a tool, which Gemini CLI accepts and we drop."""
 
 
-class Surroundings(Struct, frozen=True):
+class ReferenceValues(Struct, frozen=True):
     """The values that an editor's references stand for.
 
     Args:
@@ -97,7 +97,7 @@ class Surroundings(Struct, frozen=True):
 
     home: str
     workspace: str | None = None
-    shape: Shape | None = None
+    shape: EntryShape | None = None
     beside: str | None = None
     project: str | None = None
     inputs: Mapping[str, str] = {}
@@ -138,7 +138,7 @@ def document_of(text: str, *, toml: bool = False) -> JSON:
     return toml_tables.read(text) if toml else jsonc.read(text)
 
 
-def servers_of(document: JSON, around: Surroundings) -> list[Found]:
+def servers_of(document: JSON, around: ReferenceValues) -> list[Found]:
     """Return the servers that a document lists.
 
     Args:
@@ -150,7 +150,7 @@ def servers_of(document: JSON, around: Surroundings) -> list[Found]:
     return found_in(document, servers | (own if is_object(own) else {}), around)
 
 
-def found_in(document: JSON, servers: JSON, around: Surroundings) -> list[Found]:
+def found_in(document: JSON, servers: JSON, around: ReferenceValues) -> list[Found]:
     """Translate servers of an editor to our own form.
 
     Args:
@@ -176,7 +176,7 @@ def servers_in(document: JSON) -> JSON | None:
     return _place_in(document)[0]
 
 
-def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
+def _place_in(document: JSON) -> tuple[JSON | None, EntryShape | None]:
     """Return the servers of a document, and the shape that their place implies."""
     for place, shape in _PLACES:
         servers = jsonc.inside(document, place)
@@ -185,7 +185,7 @@ def _place_in(document: JSON) -> tuple[JSON | None, Shape | None]:
     return None, None
 
 
-def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[str]]:
+def entry_of_ours(entry: JSON, shape: EntryShape | None = None) -> tuple[JSON, list[str]]:
     """Translate an entry of any program to our own keys; its texts stay as they are.
 
     Args:
@@ -202,7 +202,7 @@ def entry_of_ours(entry: JSON, shape: Shape | None = None) -> tuple[JSON, list[s
     return _translated(entry, shape), [*foreign, *unknown]
 
 
-def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
+def _is_without_meaning(key: str, value: object, shape: EntryShape) -> bool:
     """Return whether a key of the bridge has no meaning in files of a program."""
     if key in _CODEXS_ALONE:
         return shape.bearer_variable is None
@@ -217,7 +217,7 @@ def _is_without_meaning(key: str, value: object, shape: Shape) -> bool:
     return key in _OURS_ALONE or (key == "tools" and not is_array(value))
 
 
-def _server(name: str, entry: object, around: Surroundings) -> Found:
+def _server(name: str, entry: object, around: ReferenceValues) -> Found:
     if not is_object(entry) or not _is_entry(entry):
         return Found(name, {}, problem="it has no command and no address")
     shape = around.shape
@@ -264,7 +264,7 @@ def _flattened(entry: JSON) -> JSON:
     return entry
 
 
-def _translated(entry: JSON, shape: Shape | None) -> JSON:
+def _translated(entry: JSON, shape: EntryShape | None) -> JSON:
     made: JSON = {}
     for key, value in entry.items():
         ours = RENAMED.get(key, key)
@@ -281,7 +281,7 @@ def _translated(entry: JSON, shape: Shape | None) -> JSON:
     return {key: value for key, value in made.items() if value != {}}
 
 
-def _translate_type(made: JSON, entry: JSON, shape: Shape | None) -> None:
+def _translate_type(made: JSON, entry: JSON, shape: EntryShape | None) -> None:
     kind = _TYPES.get(str(made.get("type")), made.get("type"))
     if "command" in made:
         made.pop("type", None)  # a type that adds nothing
@@ -299,7 +299,7 @@ def _translate_state(made: JSON, entry: JSON) -> None:
         made["disabled"] = True
 
 
-def _translate_times(made: JSON, entry: JSON, shape: Shape | None) -> None:
+def _translate_times(made: JSON, entry: JSON, shape: EntryShape | None) -> None:
     timeout = made.get("timeout")
     unit = shape.timeout or 1 if shape is not None else 1
     if shape is None and isinstance(timeout, int) and timeout >= _NO_SECONDS:

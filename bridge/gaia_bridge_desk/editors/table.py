@@ -40,7 +40,7 @@ class FileKind(Enum):
     TOML = "toml"
 
 
-class Scope(Enum):
+class FileScope(Enum):
     """The reach of a file."""
 
     USER = "user"
@@ -51,7 +51,7 @@ class Scope(Enum):
     """On this machine, for an editor that runs on another one and works here."""
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class EntryShape(Struct, frozen=True, kw_only=True):
     """The form of a server's entry in a file.
 
     Args:
@@ -91,7 +91,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     plain_url: str = "http"
 
 
-class Place(Struct, frozen=True):
+class FilePlace(Struct, frozen=True):
     """A file of an editor.
 
     Args:
@@ -104,11 +104,11 @@ class Place(Struct, frozen=True):
         shape: The form of its entries, where that is not the one of the editor's other files.
     """
 
-    scope: Scope
+    scope: FileScope
     folder: str
     names: tuple[str, ...]
     variable: str | None = None
-    shape: Shape | None = None
+    shape: EntryShape | None = None
 
 
 class Editor(Struct, frozen=True, kw_only=True):
@@ -137,10 +137,10 @@ class Editor(Struct, frozen=True, kw_only=True):
     title: str
     kind: FileKind = FileKind.JSON
     root: str = "mcpServers"
-    shape: Shape
-    places: tuple[Place, ...]
+    shape: EntryShape
+    places: tuple[FilePlace, ...]
     programs: tuple[str, ...] = ()
-    settings: tuple[Place, ...] = ()
+    settings: tuple[FilePlace, ...] = ()
     prompts: bool = False
     sockets: bool = False
     then: str
@@ -161,12 +161,12 @@ class Editor(Struct, frozen=True, kw_only=True):
 
         return tool_limit(self.client)
 
-    def shape_in(self, place: Place | None) -> Shape:
+    def shape_in(self, place: FilePlace | None) -> EntryShape:
         """Return the shape of a server in one of the files."""
         return self.shape if place is None or place.shape is None else place.shape
 
 
-VSCODE: Final = Shape(
+VSCODE: Final = EntryShape(
     stdio={"type": "stdio"},
     http={"type": "http"},
     workspace="${workspaceFolder}",
@@ -176,12 +176,12 @@ VSCODE: Final = Shape(
 )
 """https://code.visualstudio.com/docs/agents/reference/mcp-configuration, and `gaia_bridge_desk.editors.vscode`."""
 
-_CLAUDE_CODE: Final = Shape(
+_CLAUDE_CODE: Final = EntryShape(
     stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", timeout=0.001, references=CLAUDE
 )
 """The form that `claude mcp add` of Claude Code 2.1.197 writes; `${VAR}`: https://code.claude.com/docs/en/mcp."""
 
-_CLINE: Final = Shape(
+_CLINE: Final = EntryShape(
     http={"type": "streamableHttp"},
     cwd=None,
     variable="${{env:{}}}",
@@ -206,9 +206,12 @@ def _vscode(
     Agents in its Agent Host are lent the servers of these files. They and its chat also read `.mcp.json`
     (https://code.visualstudio.com/docs/agents/reference/mcp-configuration), which is therefore not written beside: VS
     Code 1.139.1 shows prompts and resources of both, although it lists the second of one name as disabled."""
-    places = [Place(Scope.USER, support, ("mcp.json",)), Place(Scope.WORKSPACE, "./.vscode", ("mcp.json",))]
+    places = [
+        FilePlace(FileScope.USER, support, ("mcp.json",)),
+        FilePlace(FileScope.WORKSPACE, "./.vscode", ("mcp.json",)),
+    ]
     if remote is not None:
-        places.append(Place(Scope.REMOTE, remote, ("mcp.json",)))
+        places.append(FilePlace(FileScope.REMOTE, remote, ("mcp.json",)))
     return Editor(
         name=name,
         title=title,
@@ -240,7 +243,7 @@ EDITORS: Final = (
         name="cursor",
         title="Cursor",
         kind=FileKind.JSONC,
-        shape=Shape(
+        shape=EntryShape(
             stdio={"type": "stdio"},
             cwd=None,
             workspace="${workspaceFolder}",
@@ -248,7 +251,10 @@ EDITORS: Final = (
             references=CURSOR,
             env_file=True,
         ),
-        places=(Place(Scope.USER, "~/.cursor", ("mcp.json",)), Place(Scope.WORKSPACE, "./.cursor", ("mcp.json",))),
+        places=(
+            FilePlace(FileScope.USER, "~/.cursor", ("mcp.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.cursor", ("mcp.json",)),
+        ),
         programs=("cursor",),
         then="switch the server on in Cursor Settings, Tools & MCP",
         client="cursor-vscode",
@@ -257,8 +263,8 @@ EDITORS: Final = (
     Editor(  # https://docs.windsurf.com/windsurf/cascade/mcp; `${env:...}` there as well
         name="windsurf",
         title="Windsurf",
-        shape=Shape(url="serverUrl", cwd=None, variable="${{env:{}}}", references=WINDSURF),
-        places=(Place(Scope.USER, "~/.codeium/windsurf", ("mcp_config.json",)),),
+        shape=EntryShape(url="serverUrl", cwd=None, variable="${{env:{}}}", references=WINDSURF),
+        places=(FilePlace(FileScope.USER, "~/.codeium/windsurf", ("mcp_config.json",)),),
         programs=("windsurf",),
         then="press Refresh in Windsurf's list of MCP servers",
         client="windsurf",
@@ -269,13 +275,13 @@ EDITORS: Final = (
         title="Claude Code",
         shape=_CLAUDE_CODE,
         places=(
-            Place(Scope.USER, "~", (".claude.json",), "CLAUDE_CONFIG_DIR"),
-            Place(Scope.WORKSPACE, ".", (".mcp.json",)),
+            FilePlace(FileScope.USER, "~", (".claude.json",), "CLAUDE_CONFIG_DIR"),
+            FilePlace(FileScope.WORKSPACE, ".", (".mcp.json",)),
         ),
         settings=(
-            Place(Scope.USER, "~/.claude", ("settings.json",), "CLAUDE_CONFIG_DIR"),
-            Place(Scope.WORKSPACE, "./.claude", ("settings.json",)),
-            Place(Scope.WORKSPACE, "./.claude", ("settings.local.json",)),
+            FilePlace(FileScope.USER, "~/.claude", ("settings.json",), "CLAUDE_CONFIG_DIR"),
+            FilePlace(FileScope.WORKSPACE, "./.claude", ("settings.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.claude", ("settings.local.json",)),
         ),
         programs=("claude",),
         then="claude mcp list shows it; servers of a project are approved when claude is started there",
@@ -286,8 +292,8 @@ EDITORS: Final = (
     Editor(  # https://modelcontextprotocol.io/quickstart/user; a remote server is a connector, made in its settings
         name="claude-desktop",
         title="Claude Desktop",
-        shape=Shape(http=None, cwd=None),
-        places=(Place(Scope.USER, "{support}/Claude", ("claude_desktop_config.json",)),),
+        shape=EntryShape(http=None, cwd=None),
+        places=(FilePlace(FileScope.USER, "{support}/Claude", ("claude_desktop_config.json",)),),
         then="quit Claude Desktop and start it again",
         http_by_hand=(
             "add it in Claude Desktop itself: Settings, Connectors, Add custom connector. It is reached from the "
@@ -300,10 +306,10 @@ EDITORS: Final = (
         title="Zed",
         kind=FileKind.JSONC,
         root="context_servers",
-        shape=Shape(cwd=None, timeout=1),
+        shape=EntryShape(cwd=None, timeout=1),
         places=(
-            Place(Scope.USER, "{config}/zed", ("settings.json",)),
-            Place(Scope.WORKSPACE, "./.zed", ("settings.json",)),
+            FilePlace(FileScope.USER, "{config}/zed", ("settings.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.zed", ("settings.json",)),
         ),
         programs=("zed", "zeditor", "zedit"),
         then="the Agent Panel's settings show it with a green dot",
@@ -312,10 +318,10 @@ EDITORS: Final = (
     Editor(  # https://www.jetbrains.com/help/junie/model-context-protocol-mcp.html: stdio alone
         name="junie",
         title="JetBrains Junie",
-        shape=Shape(http=None, cwd=None),
+        shape=EntryShape(http=None, cwd=None),
         places=(
-            Place(Scope.USER, "~/.junie/mcp", ("mcp.json",)),
-            Place(Scope.WORKSPACE, "./.junie/mcp", ("mcp.json",)),
+            FilePlace(FileScope.USER, "~/.junie/mcp", ("mcp.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.junie/mcp", ("mcp.json",)),
         ),
         then="it is in Settings, Tools, Junie, MCP Settings",
         features="tools",
@@ -323,7 +329,7 @@ EDITORS: Final = (
     Editor(  # https://www.jetbrains.com/help/ai-assistant/mcp.html; the IDE keeps these in a place of its own
         name="jetbrains",
         title="JetBrains AI Assistant",
-        shape=Shape(cwd=None),
+        shape=EntryShape(cwd=None),
         places=(),
         then="in Settings, Tools, AI Assistant, Model Context Protocol (MCP), choose Add, paste it, and press Apply",
         features="tools",
@@ -333,10 +339,10 @@ EDITORS: Final = (
         title="Codex",
         kind=FileKind.TOML,
         root="mcp_servers",
-        shape=Shape(headers="http_headers", bearer_variable="bearer_token_env_var"),
+        shape=EntryShape(headers="http_headers", bearer_variable="bearer_token_env_var"),
         places=(
-            Place(Scope.USER, "~/.codex", ("config.toml",), "CODEX_HOME"),
-            Place(Scope.WORKSPACE, "./.codex", ("config.toml",)),
+            FilePlace(FileScope.USER, "~/.codex", ("config.toml",), "CODEX_HOME"),
+            FilePlace(FileScope.WORKSPACE, "./.codex", ("config.toml",)),
         ),
         programs=("codex",),
         then="codex mcp list shows it",
@@ -347,12 +353,12 @@ EDITORS: Final = (
         name="gemini-cli",
         title="Gemini CLI",
         kind=FileKind.JSONC,
-        shape=Shape(http={"type": "http"}, variable="${{{}}}", timeout=0.001, plain_url="sse", references=GEMINI),
+        shape=EntryShape(http={"type": "http"}, variable="${{{}}}", timeout=0.001, plain_url="sse", references=GEMINI),
         places=(
-            Place(Scope.USER, "~/.gemini", ("settings.json",)),
-            Place(Scope.WORKSPACE, "./.gemini", ("settings.json",)),
+            FilePlace(FileScope.USER, "~/.gemini", ("settings.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.gemini", ("settings.json",)),
         ),
-        settings=(Place(Scope.USER, "~/.gemini", ("mcp-server-enablement.json",)),),
+        settings=(FilePlace(FileScope.USER, "~/.gemini", ("mcp-server-enablement.json",)),),
         programs=("gemini",),
         then="gemini mcp list shows it, in folders that you trust",
         client="gemini-cli-mcp-client",
@@ -363,7 +369,7 @@ EDITORS: Final = (
     Editor(
         name="copilot-cli",
         title="Copilot CLI",
-        shape=Shape(
+        shape=EntryShape(
             stdio={"type": "local"},
             http={"type": "http"},
             cwd=None,
@@ -373,10 +379,10 @@ EDITORS: Final = (
             references=COPILOT,
         ),
         places=(
-            Place(Scope.USER, "~/.copilot", ("mcp-config.json",), "COPILOT_HOME"),
-            Place(Scope.WORKSPACE, ".", (".mcp.json",), shape=_CLAUDE_CODE),
+            FilePlace(FileScope.USER, "~/.copilot", ("mcp-config.json",), "COPILOT_HOME"),
+            FilePlace(FileScope.WORKSPACE, ".", (".mcp.json",), shape=_CLAUDE_CODE),
         ),
-        settings=(Place(Scope.USER, "~/.copilot", ("settings.json",), "COPILOT_HOME"),),
+        settings=(FilePlace(FileScope.USER, "~/.copilot", ("settings.json",), "COPILOT_HOME"),),
         programs=("copilot",),
         then="copilot mcp list shows it, that of a workspace once copilot was started there and you trust the folder",
         client="copilot-cli",
@@ -387,7 +393,7 @@ EDITORS: Final = (
         title="opencode",
         kind=FileKind.JSONC,
         root="mcp",
-        shape=Shape(
+        shape=EntryShape(
             stdio={"type": "local"},
             http={"type": "remote"},
             args=None,
@@ -399,8 +405,8 @@ EDITORS: Final = (
             references=OPENCODE,
         ),
         places=(
-            Place(Scope.USER, "{config}/opencode", ("opencode.json", "opencode.jsonc")),
-            Place(Scope.WORKSPACE, ".", ("opencode.json", "opencode.jsonc")),
+            FilePlace(FileScope.USER, "{config}/opencode", ("opencode.json", "opencode.jsonc")),
+            FilePlace(FileScope.WORKSPACE, ".", ("opencode.json", "opencode.jsonc")),
         ),
         programs=("opencode",),
         then="opencode mcp list shows it",
@@ -411,7 +417,11 @@ EDITORS: Final = (
         name="cline",
         title="Cline in VS Code",
         shape=_CLINE,
-        places=(Place(Scope.USER, f"{_GLOBAL_STORAGE}/saoudrizwan.claude-dev/settings", ("cline_mcp_settings.json",)),),
+        places=(
+            FilePlace(
+                FileScope.USER, f"{_GLOBAL_STORAGE}/saoudrizwan.claude-dev/settings", ("cline_mcp_settings.json",)
+            ),
+        ),
         then="it is in Cline's list of MCP servers",
         features="tools, resources, list changes",
     ),
@@ -419,7 +429,7 @@ EDITORS: Final = (
         name="cline-cli",
         title="Cline CLI",
         shape=_CLINE,
-        places=(Place(Scope.USER, "~/.cline/data/settings", ("cline_mcp_settings.json",)),),
+        places=(FilePlace(FileScope.USER, "~/.cline/data/settings", ("cline_mcp_settings.json",)),),
         programs=("cline",),
         then="it is there when cline is started again",
         features="tools, resources, list changes",
@@ -427,7 +437,7 @@ EDITORS: Final = (
     Editor(  # https://docs.roocode.com/features/mcp/using-mcp-in-roo
         name="roo",
         title="Roo Code in VS Code",
-        shape=Shape(
+        shape=EntryShape(
             http={"type": "streamable-http"},
             workspace="${workspaceFolder}",
             variable="${{env:{}}}",
@@ -435,8 +445,8 @@ EDITORS: Final = (
             references=ROO,
         ),
         places=(
-            Place(Scope.USER, f"{_GLOBAL_STORAGE}/rooveterinaryinc.roo-cline/settings", ("mcp_settings.json",)),
-            Place(Scope.WORKSPACE, "./.roo", ("mcp.json",)),
+            FilePlace(FileScope.USER, f"{_GLOBAL_STORAGE}/rooveterinaryinc.roo-cline/settings", ("mcp_settings.json",)),
+            FilePlace(FileScope.WORKSPACE, "./.roo", ("mcp.json",)),
         ),
         then="it is in Roo's list of MCP servers",
         features="tools, resources",
@@ -445,7 +455,7 @@ EDITORS: Final = (
         name="mcp-json",
         title="the portable .mcp.json",
         shape=_CLAUDE_CODE,
-        places=(Place(Scope.WORKSPACE, ".", (".mcp.json",)),),
+        places=(FilePlace(FileScope.WORKSPACE, ".", (".mcp.json",)),),
         then="programs that are started in this folder read it, most of them once you approve",
         features="",
     ),

@@ -10,7 +10,7 @@ import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import RegistryLimits, UpstreamLimits

@@ -58,7 +58,7 @@ class _Word(Struct, frozen=True):
         return [name, value]
 
 
-class Plan(Struct, frozen=True):
+class LaunchPlan(Struct, frozen=True):
     """The parts of an entry.
 
     Args:
@@ -169,14 +169,16 @@ class Plan(Struct, frozen=True):
                 raise UnsafeError(problem)
 
 
-def plan_for(way: Way) -> Plan:
+def plan_for(way: Way) -> LaunchPlan:
     """Return the parts of the entry for a way."""
     if isinstance(way.what, Remote):
         remote = way.what
         url = slot_of("url", Input(is_required=True, value=remote.url, variables=remote.variables), open_names=True)
-        return Plan(way, named=tuple((header.name, slot_of(header.name, header)) for header in remote.headers), url=url)
+        return LaunchPlan(
+            way, named=tuple((header.name, slot_of(header.name, header)) for header in remote.headers), url=url
+        )
     package = way.what
-    return Plan(
+    return LaunchPlan(
         way,
         before=tuple(_words(package.runtime_arguments, "runtime-argument")),
         after=tuple(_words(package.package_arguments, "argument")),

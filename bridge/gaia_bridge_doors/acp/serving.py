@@ -20,7 +20,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
-from gaia_bridge.protocol.messages import Refusal, decoded, error_bytes, is_request, message_problem, oversized
+from gaia_bridge.protocol.messages import Refusal, decoded, encoded_error, is_request, message_problem, oversized
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, stdio_streams
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.composition.composed import innermost
@@ -117,7 +117,7 @@ class Wire:
         if is_object(content) and "method" not in content and isinstance(content.get("id"), int):
             # The caller that waits for this answer gets an error, instead of waiting for ever.
             return {"id": content["id"], "error": {"code": refusal.code, "message": refusal.message}}
-        await self._put(error_bytes(refusal))
+        await self._put(encoded_error(refusal))
         return None
 
     async def _put(self, line: bytes) -> None:

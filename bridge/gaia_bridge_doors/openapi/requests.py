@@ -13,8 +13,8 @@ import httpx2
 from msgspec import Struct
 
 from gaia_bridge.calls.results.conversion import error_result
-from gaia_bridge.client.transports.http_values import named_status, origin
-from gaia_bridge.client.transports.refusals import words_in
+from gaia_bridge.client.transports.http.http_values import named_status, origin
+from gaia_bridge.client.transports.http.refusals import words_in
 from gaia_bridge.errors import ToolError
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json, to_json

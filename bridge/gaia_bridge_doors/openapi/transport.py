@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
-from gaia_bridge.client.transports.http_client import HttpClient, HttpReply, Method
-from gaia_bridge.client.transports.http_values import checked_headers, origin, url_for_log, usable_url
+from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply, Method
+from gaia_bridge.client.transports.http.http_values import checked_headers, origin, url_for_log, usable_url
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.errors import ConfigError, ToolError
 from gaia_bridge.json_schema.validation import SchemaValidator

@@ -444,13 +444,13 @@ class Slow(FakeModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun = threading.Event()
+        self.begun = threading.Semaphore(0)
 
     async def stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[str | Reply]:
         """Wait for ever."""
-        self.begun.set()
+        self.begun.release()
         await asyncio.Event().wait()
         yield Reply("")
 
@@ -460,7 +460,8 @@ def test_a_turn_whose_loop_ends_is_an_error_and_no_silence() -> None:
     agent = Agent(silent_mode=True, model=model)
     with ThreadPoolExecutor(2) as pool:
         ran, streamed = pool.submit(agent.run, "go"), pool.submit(lambda: list(agent.stream("go", session_id="b")))
-        assert model.begun.wait(PATIENCE)
+        for _ in (ran, streamed):  # one that begins after the end has a new loop, and waits for ever
+            assert model.begun.acquire(timeout=PATIENCE)
         BACKGROUND._end_at_exit()  # pyright: ignore[reportPrivateUsage]  # as at the end of the process
         for answer in (ran, streamed):
             with pytest.raises(RuntimeError, match="has ended"):

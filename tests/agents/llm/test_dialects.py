@@ -138,7 +138,7 @@ def parameters(draw: st.DrawFn) -> dict[str, Any]:
 
 @each_provider
 @given(parameters())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_provider_finds_anything_to_refuse(provider: str, schema: dict[str, Any]) -> None:
     before = deepcopy(schema)
     found = converted(schema, provider)
@@ -148,7 +148,7 @@ def test_no_provider_finds_anything_to_refuse(provider: str, schema: dict[str, A
 
 
 @given(parameters())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_was_converted_for_openai_stays_as_it_is(schema: dict[str, Any]) -> None:
     once = converted(schema, "openai")
     assume("$defs" not in once)  # what is written out may be so one level further
@@ -186,7 +186,7 @@ def objects_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any],
 
 @pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])
 @given(objects_and_values())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_the_tool_takes_is_not_shut_out(provider: str, pair: tuple[dict[str, Any], Any]) -> None:
     part, value = pair
     schema = {"type": "object", "properties": {"p": part}, "required": ["p"]}
@@ -196,7 +196,7 @@ def test_what_the_tool_takes_is_not_shut_out(provider: str, pair: tuple[dict[str
 
 
 @given(parameters())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_tool_is_strict_exactly_if_it_is_closed(schema: dict[str, Any]) -> None:
     told = declaration("openai", "t", "", converted(schema, "openai"))
     assert (told.get("strict") is True) is (told["parameters"].get("additionalProperties") is False)

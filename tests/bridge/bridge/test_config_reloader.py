@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
 from gaia_bridge.runtime import file_watch
 from tests.support.configured import load_servers
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, Changing, until
 
 NAMES = st.sampled_from("abcd")
 ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
@@ -34,14 +34,14 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_watch, "_STEP", 0.001)
 
 
-class Recorder:
+class Recorder(Changing):
     """What a bridge would publish."""
 
     def __init__(self, taken: str = "") -> None:
+        super().__init__()
         self.servers: dict[str, ServerSpec] = {}
         self.steps: list[str] = []
         self._taken = taken
-        self._more = anyio.Event()
 
     async def add_upstream(self, spec: ServerSpec) -> str:
         if spec.name == self._taken:
@@ -60,15 +60,9 @@ class Recorder:
         del self.servers[name]
         self._took(f"-{name}")
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        with anyio.fail_after(PATIENCE):
-            while not holds():
-                await self._more.wait()
-
     def _took(self, step: str) -> None:
         self.steps.append(step)
-        self._more.set()
-        self._more = anyio.Event()
+        self._changed()
 
 
 def server(name: str, command: str = "one", *, disabled: bool = False) -> StdioServerSpec:

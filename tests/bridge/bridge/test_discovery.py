@@ -666,6 +666,12 @@ def test_a_slip_is_told_with_its_place_and_what_to_write(
         ("from gaia.agents.base import Bridge", "(write: from gaia_bridge import Bridge)"),
         ("import gaia_bridge; gaia_bridge.MCPAgent", "(write: from gaia.agents.base import MCPAgent)"),
         ("from gaia_bridge import RequestContex", "(did you mean 'RequestContext'?)"),
+        ("import gaia_bridge; gaia_bridge.Bridg", "(did you mean 'Bridge'?)"),
+        ("from gaia_bridge import bridg", "(did you mean 'bridge'?)"),
+        ("from gaia_bridge.mcp import MCPClientMixin", "(write: from gaia.mcp import MCPClientMixin)"),
+        ("from gaia_bridge.mcp import X", "which 'gaia_bridge' does not have (did you mean 'gaia_bridge'?)"),
+        ("from gaia.agents.bas import agent", "(did you mean 'gaia.agents.base'?)"),
+        ("import json.decode", "which 'json' does not have (did you mean 'json.decoder'?)"),
         ("from json import MCPAgent", "cannot import name 'MCPAgent' from 'json'"),
     ],
 )

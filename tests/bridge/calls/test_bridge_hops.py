@@ -12,9 +12,9 @@ from gaia_bridge.calls.bridge_hops import (
     is_loop,
     new_id,
     passed,
-    unmarked,
 )
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.meta import without_key
 
 
 def test_every_bridge_adds_its_id_and_leaves_the_rest_as_it_is() -> None:
@@ -28,9 +28,9 @@ def test_a_definition_says_what_it_came_through_until_that_is_taken_away() -> No
     definition = {"name": "x", "_meta": {"kept": True}}
     shown = passed(passed(definition, "a"), "b")
     assert came_through(shown) == ("a", "b")
-    assert unmarked(shown) == definition
-    assert unmarked(passed({"name": "x"}, "a")) == {"name": "x"}
-    assert unmarked(definition) is definition
+    assert without_key(shown, HOPS_META_KEY) == definition
+    assert without_key(passed({"name": "x"}, "a"), HOPS_META_KEY) == {"name": "x"}
+    assert without_key(definition, HOPS_META_KEY) is definition
     assert came_through({"name": "x", "_meta": 7}) == came_through(definition) == ()
 
 

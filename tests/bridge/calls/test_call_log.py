@@ -98,7 +98,7 @@ async def test_where_nobody_listens_nothing_is_measured(
 def shapes(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines without what differs from run to run."""
     lines = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-    return [re.sub(r"[\d.e+-]+ ms|\b\d+ B\b", "N", re.sub(r"^\S+/\S* #[0-9a-f]{4} ", "", line)) for line in lines]
+    return [re.sub(r"[\d.e+-]+ ms|\b\d+ B\b", "N", re.sub(r"^.+? #[0-9a-f]{4} ", "", line)) for line in lines]
 
 
 class Everything(Told):
@@ -160,6 +160,35 @@ async def session_of(client: httpx2.AsyncClient) -> dict[str, str]:
     headers = {**QUIET, "mcp-session-id": greeting["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
     await client.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
     return headers
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("info", "label"),
+    [
+        ({"name": "test", "version": "1"}, "test/1"),
+        ({"name": "test", "version": ""}, "test"),
+        (None, "unnamed client"),
+        ("at the root", "unnamed client"),
+    ],
+)
+async def test_the_line_of_a_call_begins_with_what_the_client_states(
+    info: Any, label: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    meta = {key: value for key, value in META.items() if not key.endswith("clientInfo")}
+    if isinstance(info, dict):
+        meta["io.modelcontextprotocol/clientInfo"] = info
+    names = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "fine"}
+    async with chatting(named={"told": Told()}) as server:
+        if info == "at the root":
+            response = await server.client.post("/", json=CALL, headers=QUIET)
+        else:
+            call = {**CALL, "params": {**CALL["params"], "_meta": meta}}
+            response = await server.client.post("/mcp", json=call, headers={**QUIET, **names})
+    assert "a secret result" in response.text
+    [line] = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+    assert re.fullmatch(rf"{label} #[0-9a-f]{{4}} tools/call fine .*", line)
 
 
 @pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text.json_types import JSON
@@ -115,7 +115,7 @@ async def test_a_client_that_plays_no_rounds_is_told_whose_questions_make_no_sen
     async def ask(call: Call) -> JSON:
         return asks(requests)
 
-    call = Call(Connection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
+    call = Call(ClientConnection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
     with pytest.raises(ProtocolError, match="The server answered tools/call with"):
         await brought_to_an_end(ask, call, AgentLimits())
 
@@ -130,7 +130,7 @@ async def test_a_server_that_has_nothing_to_ask_yet_is_waited_for_on_behalf_of_a
         states.append(call.request_state)
         return await server.again({})
 
-    call = Call(Connection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
+    call = Call(ClientConnection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
     assert await brought_to_an_end(ask, call, AgentLimits()) == DONE
     assert states == [None, "1", "2"]
     assert len(pauses) == 2

@@ -13,9 +13,9 @@ import anyio
 from gaia_bridge.bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.client.transports.sse import SseTransport
-from gaia_bridge.client.transports.stdio import StdioTransport
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
+from gaia_bridge.client.transports.http.sse import SseTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource

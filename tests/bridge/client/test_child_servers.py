@@ -12,7 +12,7 @@ import pytest
 
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.client.transports.stdio import StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Progress, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits

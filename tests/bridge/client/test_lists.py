@@ -9,7 +9,7 @@ import pytest
 from gaia_bridge.client import RequestTimeoutError, lists
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
 from tests.bridge.client.scripted import QUICK, Wire, connected, legacy, modern, serving
@@ -41,9 +41,9 @@ def numbered(pages: int, field: str = "tools") -> Any:
 
 
 @pytest.mark.requirement("P-4")
-@pytest.mark.parametrize("kind", LIST_FIELDS)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_every_kind_of_list_is_read_to_its_last_page(kind: str) -> None:
-    method, field = LIST_FIELDS[kind]
+    method, field = KINDS[kind].method, KINDS[kind].field
     server = serving(**{method.partition("/")[0]: numbered(7, field)})
     async with connected(legacy(server)) as (connection, wire):
         assert await connection.list_all(kind) == [{"name": f"t{at}"} for at in range(7)]

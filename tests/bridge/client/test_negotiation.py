@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import Any
 
 import anyio
 import pytest
 
 from gaia_bridge.client import ClientDelegate, Era, connect
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, UpstreamError
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
@@ -28,6 +30,7 @@ from tests.bridge.client.scripted import (
     serving,
 )
 from tests.support.on_demand import mcp_types, mcp_versions
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -395,6 +398,20 @@ async def test_the_limit_for_connecting_does_not_count_once_the_connection_is_op
         with anyio.move_on_after(0.1):
             await connection.ended.wait()
         assert await connection.list_all("tool") == [1]
+
+
+async def test_a_handshake_waits_until_its_caller_is_ready_which_takes_nothing_from_its_time() -> None:
+    transport = ScriptedTransport(legacy())
+    limits = UpstreamLimits(connect_timeout=PATIENCE)
+    received: list[int] = []
+
+    async def ready(peer: JsonRpcPeer) -> None:
+        received.append(len(transport.wires[0].received))
+        assert anyio.current_effective_deadline() == math.inf
+
+    async with connect(transport, Role(), limits, ready=ready):
+        assert received == [0]
+        assert methods(transport.wires[0])[0] == "server/discover"
 
 
 @pytest.mark.requirement("F-042")

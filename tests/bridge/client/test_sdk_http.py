@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import UpstreamLimits

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from gaia_bridge.client.transport_factory import Pace, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.client.transports.sse import SseTransport
-from gaia_bridge.client.transports.stdio import StdioTransport
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
+from gaia_bridge.client.transports.http.sse import SseTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.virtual_time import VIRTUAL_TIME
@@ -87,7 +87,7 @@ def test_whoever_has_no_server_on_the_network_does_without_the_import_of_http_an
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     imported = set(result.stdout.split())
-    assert "gaia_bridge.client.transports.stdio" in imported
+    assert "gaia_bridge.client.transports.children.stdio" in imported
     assert imported & {"httpx2", "mcp", "filelock", "cryptography"} == set()
     assert not [name for name in imported if name.startswith("gaia_bridge.client.oauth")]
 

@@ -43,6 +43,12 @@ BOOK = SchemaValidator(
     }
 )
 
+CLOSED: JSON = {
+    "properties": {"volume": {"type": "integer"}, "loud": {"type": "boolean"}},
+    "required": ["volume"],
+    "additionalProperties": False,
+}
+
 SUM: dict[str, Any] = {"type": "object", "properties": {"sum": {"type": "integer"}}}
 
 
@@ -73,6 +79,30 @@ def test_an_error_names_the_place_what_came_and_what_was_expected(
     got, _, wanted = problems.partition("; ")
     assert came in got
     assert expected in wanted
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "hint"),
+    [
+        (CLOSED, {"volum": 1, "lod": True}, "('volum', 'lod' were unexpected); did you mean 'volume' and 'loud'?"),
+        (CLOSED, {"volume": 1, "volumes": 1}, "('volumes' was unexpected)"),
+        ({**CLOSED, "additionalProperties": True}, {"volum": 1}, "is a required property; did you mean 'volume'?"),
+        ({**CLOSED, "additionalProperties": True}, {"other": 1}, '"volume" is a required property'),
+        ({"$ref": "#/$defs/a~0b", "$defs": {"a~b": CLOSED}}, {"volume": 1, "lod": 1}, "did you mean 'loud'?"),
+        ({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": CLOSED}}, [{"volume": 1, "lod": 1}], "did you mean 'loud'?"),
+        ({"items": CLOSED}, [*[{"volume": 1}] * 9_000, {"volume": 1, "lod": 1}], "did you mean 'loud'?"),
+        ({"properties": {"name": {}}, "unevaluatedProperties": False}, {"nme": 1}, "did you mean 'name'?"),
+    ],
+)
+def test_the_name_for_which_another_came_is_suggested(schema: JSON, value: Any, hint: str) -> None:
+    assert str(SchemaValidator(schema).errors(value)).splitlines()[0].endswith(hint)
+
+
+def test_many_long_names_are_not_compared_with_each_other() -> None:
+    names: JSON = {f"property {number:050}": True for number in range(4_000)}
+    schema: JSON = {"properties": names, "additionalProperties": False}
+    errors = SchemaValidator(schema).errors({f"propertie {number:050}": 1 for number in range(4_000)})
+    assert "did you mean" not in str(errors)
 
 
 def test_more_errors_than_a_reader_wants_are_cut_off() -> None:

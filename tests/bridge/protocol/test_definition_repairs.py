@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.protocol.definition_repairs import repaired
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy
+from gaia_bridge.protocol.kinds import KINDS
+from gaia_bridge.protocol.vocabulary import definition_problem, for_legacy
 from gaia_bridge.text.json_types import JSON
 
 EMPTY: JSON = {"type": "object", "properties": {}}
@@ -152,7 +153,7 @@ def test_a_schema_that_is_allowed_and_one_of_something_else_stay_as_they_are(sch
     ],
 )
 def test_what_has_no_value_is_absent_in_every_kind_of_definition(kind: str, definition: JSON, shown: JSON) -> None:
-    assert kind in LIST_FIELDS
+    assert kind in KINDS
     assert repaired(kind, definition) == shown
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INVALID_REQUEST, PARSE_ERROR
 from gaia_bridge.protocol.framing import OversizedLine
@@ -24,7 +23,6 @@ from gaia_bridge.protocol.messages import (
     encoded_request,
     encoded_result,
     era_problem,
-    error_bytes,
     identifier,
     is_plain_request,
     message_problem,
@@ -63,7 +61,7 @@ def test_the_quick_look_at_a_message_and_the_thorough_one_agree(message: Any) ->
 @given(messages)
 def test_every_refusal_of_a_message_can_be_sent_and_answers_its_request(message: Any) -> None:
     if (refusal := message_problem(message)) is not None:
-        answer = json.loads(error_bytes(refusal))
+        answer = json.loads(encoded_error(refusal))
         assert (answer["jsonrpc"], answer["error"]["code"]) == ("2.0", INVALID_REQUEST)
         assert answer["id"] == identifier(message)
 
@@ -124,7 +122,7 @@ def test_a_line_that_is_too_long_is_refused_under_its_id() -> None:
 
 
 def test_a_refusal_under_an_id_with_a_lone_surrogate_can_be_sent() -> None:
-    assert json.loads(error_bytes(Refusal(1, "no", "a\ud800", {"b": 1}))) == {
+    assert json.loads(encoded_error(Refusal(1, "no", "a\ud800", {"b": 1}))) == {
         "jsonrpc": "2.0",
         "id": "a\ud800",
         "error": {"code": 1, "message": "no", "data": {"b": 1}},
@@ -194,14 +192,14 @@ def test_what_json_cannot_carry_is_replaced_and_the_rest_is_kept() -> None:
 
 @given(ids)
 def test_an_id_comes_back_letter_by_letter(identifier: int | str) -> None:
-    for line in (encoded_result(identifier, {"ok": True}), encoded_error(identifier, ProtocolError(-32603, "no"))):
+    for line in (encoded_result(identifier, {"ok": True}), encoded_error(Refusal(-32603, "no", identifier))):
         answer = strict(line)
         assert (type(answer["id"]), answer["id"]) == (type(identifier), identifier)
 
 
 @given(ids | st.none(), st.integers(-40_000, 0), texts, values)
 def test_an_error_has_data_exactly_where_there_are_some(identifier: Any, code: int, message: str, data: Any) -> None:
-    answer = strict(encoded_error(identifier, ProtocolError(code, message, data)))
+    answer = strict(encoded_error(Refusal(code, message, identifier, data)))
     assert answer.keys() == {"jsonrpc", "id", "error"}
     assert answer["error"]["code"] == code
     assert ("data" in answer["error"]) == (data is not None)

@@ -14,14 +14,14 @@ import pytest
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.client import connect
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import request_span
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.json_types import JSON, is_object
@@ -184,7 +184,7 @@ def test_a_trace_has_the_revision_of_each_request_of_a_stream(monkeypatch: pytes
         return SimpleNamespace(start_as_current_span=start_span)
 
     monkeypatch.setattr("opentelemetry.trace.get_tracer", tracer_of)
-    stream = Connection(NOWHERE, PUBLISHED.latest)
+    stream = ClientConnection(NOWHERE, PUBLISHED.latest)
     for message in (request("ping"), request("ping", PUBLISHED.latest)):
         with request_span(Call(stream, NOWHERE, message)):
             pass

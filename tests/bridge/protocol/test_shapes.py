@@ -101,17 +101,17 @@ def test_what_is_accepted_in_one_go_is_what_fits(name: str, data: st.DataObject)
     assert (first_problem(shape, value) is None) == bool(shape.fits(value))
 
 
-@pytest.mark.parametrize("value", ODD, ids=repr)
 @pytest.mark.parametrize("shape", [ANYTHING, FRACTION, NUMBER, TEXT, TOKEN, WHOLE, one_of("user", "text")])
-def test_a_value_alone_is_accepted_if_it_fits(shape: Shape, value: Any) -> None:
-    assert shape.accepts(value) == bool(shape.fits(value))
+def test_a_value_alone_is_accepted_if_it_fits(shape: Shape) -> None:
+    for value in ODD:
+        assert shape.accepts(value) == bool(shape.fits(value))
 
 
-@pytest.mark.parametrize("value", [{}, {"a": None}, {"a": 1}, {"a": "x"}, {"b": None}, {"a": "x", "b": 2}], ids=repr)
 @pytest.mark.parametrize("shape", [ANYTHING, TEXT, Shape("odd", lambda value: bool(value == 1))])
-def test_a_field_is_required_or_not_whatever_its_shape(shape: Shape, value: Any) -> None:
-    for record in (Record(required("a", shape)), Record(*optional("a", shape=shape)), Record(values=shape)):
-        assert record.accepts(value) == bool(record.fits(value))
+def test_a_field_is_required_or_not_whatever_its_shape(shape: Shape) -> None:
+    for value in ({}, {"a": None}, {"a": 1}, {"a": "x"}, {"b": None}, {"a": "x", "b": 2}):
+        for record in (Record(required("a", shape)), Record(*optional("a", shape=shape)), Record(values=shape)):
+            assert record.accepts(value) == bool(record.fits(value))
 
 
 def test_most_of_what_comes_is_accepted_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
 from gaia_bridge.model import ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
-    LIST_FIELDS,
     answer_problem,
     as_declared,
     definition_problem,
@@ -23,6 +23,7 @@ from gaia_bridge.protocol.vocabulary import (
     info_problem,
     missing_capability,
     question_problem,
+    read_server_info,
     result_problem,
     server_info,
 )
@@ -40,7 +41,7 @@ fields = st.sampled_from(
 )
 schemas = st.fixed_dictionaries({"type": st.just("object")}, optional={"properties": json_values, "$defs": json_values})
 odd_definitions = st.dictionaries(fields, json_values | schemas, max_size=6)
-kinds = st.sampled_from(sorted(LIST_FIELDS.keys() - {"skill"}))  # of an extension, which the SDK does not know
+kinds = st.sampled_from(sorted(KINDS.keys() - {"skill"}))  # of an extension, which the SDK does not know
 
 
 def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
@@ -49,7 +50,7 @@ def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
     Raises:
         ValidationError: The SDK refuses all of it.
     """
-    method, field = LIST_FIELDS[kind]
+    method, field = KINDS[kind].method, KINDS[kind].field
     cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     sent: list[JSON] = mcp_methods.serialize_server_result(method, version, {field: definitions, **cache})[field]
     return sent
@@ -158,6 +159,8 @@ def test_an_introduction_carries_everything_that_was_said() -> None:
         "websiteUrl": "https://example.com",
         "icons": [{"src": "https://example.com/i.png"}],
     }
+    assert read_server_info(server_info(info), "other", "0", "I") == (info, None)
+    assert read_server_info({"name": "", "version": 3, "icons": "x"}, "n", "1") == (ServerInfo("n", "1"), None)
 
 
 def test_an_introduction_that_cannot_be_made_is_named() -> None:

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.errors import BusyError
+from gaia_bridge.errors import BusyError, LoopEndedError
 from gaia_bridge.runtime.agent_runner import AgentLoop, AgentRunner, Job, LoopHandle, Outcome, resting
 from tests.support.processes import threads_named
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
@@ -592,7 +592,7 @@ async def test_whoever_waits_for_a_loop_that_ends_is_told_and_not_cancelled() ->
     await wait_in_thread(ready.wait)
     with anyio.fail_after(PATIENCE):
         for _ in range(2):  # it ends while it is waited for, and then it is gone
-            with pytest.raises(RuntimeError, match="has ended"):
+            with pytest.raises(LoopEndedError, match="has ended"):
                 await handles[0].wait(hang)
             await asyncio.to_thread(thread.join, PATIENCE)
 

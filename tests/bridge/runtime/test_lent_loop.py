@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +43,7 @@ async def test_whoever_waits_when_it_is_closed_is_told_so() -> None:
         await anyio.sleep_forever()
 
     def wait() -> None:
-        with pytest.raises(RuntimeError, match=ENDED) as raised:
+        with pytest.raises(LoopEndedError, match=ENDED) as raised:
             loop.lease().run(hang)
         ended.append(str(raised.value))
 
@@ -74,5 +75,5 @@ async def test_where_it_is_not_lent_nothing_can_be_started(kind: str, monkeypatc
     def never() -> Any:
         raise AssertionError("it was called")
 
-    with pytest.raises(RuntimeError, match=ENDED):
+    with pytest.raises(LoopEndedError, match=ENDED):
         lease.start(never)

@@ -17,7 +17,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server import backlog as module
-from gaia_bridge.server.backlog import Backlog, Turn
+from gaia_bridge.server.backlog import Backlog, CallTurn
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
@@ -259,9 +259,9 @@ def backlog() -> Backlog:
     return Backlog(BacklogLimits(client_bytes=10, total_bytes=30, large=5, at_once=2, patience=0.05))
 
 
-async def begun(backlog: Backlog, client: str, target: str, cut: Callable[[], None] | None = None) -> Turn:
+async def begun(backlog: Backlog, client: str, target: str, cut: Callable[[], None] | None = None) -> CallTurn:
     with anyio.fail_after(PATIENCE):
-        return await backlog.begin(client, target, cut)
+        return await backlog.begin(client, ("tools/call", target), cut)
 
 
 @pytest.mark.requirement("F-320")
@@ -279,6 +279,23 @@ async def test_what_has_answered_little_is_called_at_once_and_what_is_unknown_in
     for turn in turns:
         turn.over()
     assert backlog.held == 0
+
+
+async def test_it_names_the_calls_that_are_made_or_wait_and_are_not_over() -> None:
+    backlog = Backlog(BacklogLimits(client_bytes=10, total_bytes=30, large=5, at_once=2, patience=PATIENCE))
+    turns = [await begun(backlog, client, "unknown") for client in ("one", "one", "two")]
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begun, backlog, "one", "late")
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(name for _, name in backlog.targets) == ["late", "unknown", "unknown", "unknown"]
+        tasks.cancel_scope.cancel()
+    for turn in turns[:2]:
+        turn.over()
+    assert backlog.targets == [("tools/call", "unknown")]
+    turns[2].answered(1)
+    assert backlog.targets == [("tools/call", "unknown")]
+    turns[2].over()
+    assert backlog.targets == []
 
 
 async def test_of_large_answers_only_so_many_are_asked_for_at_once_as_may_wait(backlog: Backlog) -> None:
@@ -338,7 +355,7 @@ async def test_however_a_call_ends_nothing_of_it_is_counted_any_more(backlog: Ba
     if how == "while it waits":
         second = await begun(backlog, "one", "tool")
         with anyio.move_on_after(0.001):
-            await backlog.begin("one", "tool")
+            await begun(backlog, "one", "tool")
         second.over()
     if how == "sent before it is answered":  # the client has left meanwhile
         turn.over()

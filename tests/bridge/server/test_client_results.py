@@ -23,7 +23,7 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server import client_results
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.client_results import content_for
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import AgentLimits, ClientLimits, Settings
@@ -316,7 +316,7 @@ async def test_a_call_that_is_cancelled_while_its_result_is_made_smaller_is_not_
     async def answered(answer: Answer) -> None:
         answers.append(answer)
 
-    connection = Connection(NOWHERE, "2025-11-25")
+    connection = ClientConnection(NOWHERE, "2025-11-25")
     connection.initialize_result = {"clientInfo": {"name": CODEX}, "capabilities": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large"}}
     settings = Settings(agent=AgentLimits(large_result_bytes=1_000))

@@ -12,7 +12,7 @@ import pytest
 
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.text.json_types import JSON
 from tests.support.waiting import PATIENCE
 
@@ -46,7 +46,7 @@ class InFlight:
         self.cancelled.append(reason)
 
 
-def asked(connection: Connection, channel: Channel, told: Any = None) -> asyncio.Task[JSON]:
+def asked(connection: ClientConnection, channel: Channel, told: Any = None) -> asyncio.Task[JSON]:
     return asyncio.get_running_loop().create_task(connection.ask(channel, "roots/list", {}, told))
 
 
@@ -57,7 +57,7 @@ async def done(task: asyncio.Task[JSON]) -> JSON:
 
 async def test_answers_in_any_order_reach_whoever_asked() -> None:
     channel = Channel()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     tasks = [asked(connection, channel) for _ in range(3)]
     await anyio.wait_all_tasks_blocked()
     for message in reversed(channel.sent):
@@ -67,7 +67,7 @@ async def test_answers_in_any_order_reach_whoever_asked() -> None:
 
 async def test_what_answers_nothing_that_is_open_changes_nothing() -> None:
     channel = Channel()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
     number = channel.sent[0]["id"]
@@ -93,7 +93,7 @@ async def test_a_client_that_refuses_or_answers_nonsense_is_an_error_where_it_wa
     response: JSON, words: str
 ) -> None:
     channel = Channel()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
     connection.answered({"jsonrpc": "2.0", "id": channel.sent[0]["id"], **response})
@@ -103,7 +103,7 @@ async def test_a_client_that_refuses_or_answers_nonsense_is_an_error_where_it_wa
 
 async def test_a_question_that_is_given_up_is_taken_back() -> None:
     channel = Channel()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
     task.cancel()
@@ -116,7 +116,7 @@ async def test_a_question_that_is_given_up_is_taken_back() -> None:
 
 async def test_progress_with_an_answer_reaches_whoever_asked_and_nonsense_nobody() -> None:
     channel, heard = Channel(), list[Progress]()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
 
     async def told(report: Progress) -> None:
         heard.append(report)
@@ -138,7 +138,7 @@ async def test_progress_with_an_answer_reaches_whoever_asked_and_nonsense_nobody
 
 async def test_where_there_is_no_way_back_and_after_the_end_nobody_is_asked() -> None:
     channel = Channel()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     with pytest.raises(AnswerError, match="no way back to the client"):
         await connection.ask(NOWHERE, "roots/list", {}, None)
     connection.close()
@@ -149,7 +149,7 @@ async def test_where_there_is_no_way_back_and_after_the_end_nobody_is_asked() ->
 
 async def test_a_client_that_goes_leaves_no_question_open_and_every_request_given_up() -> None:
     channel, request = Channel(), InFlight()
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     connection.received.begin(1, request)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
@@ -163,7 +163,7 @@ async def test_a_question_that_is_given_up_as_the_client_goes_is_no_error_of_the
     errors: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
     channel = Channel(reads=False)
-    connection = Connection(channel)
+    connection = ClientConnection(channel)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
     task.cancel()
@@ -177,7 +177,7 @@ async def test_a_question_that_is_given_up_as_the_client_goes_is_no_error_of_the
 
 
 async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_that_is_one() -> None:
-    connection, one, other = Connection(NOWHERE), InFlight(), InFlight()
+    connection, one, other = ClientConnection(NOWHERE), InFlight(), InFlight()
     connection.received.begin(1, one)
     connection.received.begin("two", other)
     connection.received.cancel("1", "enough")
@@ -191,7 +191,7 @@ async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_t
 
 
 async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the_first_in_flight() -> None:
-    connection, first, second = Connection(NOWHERE), InFlight(), InFlight()
+    connection, first, second = ClientConnection(NOWHERE), InFlight(), InFlight()
     assert connection.received.begin(1, first)
     assert not connection.received.begin(1, second)
     assert connection.received.begin("1", second)
@@ -204,7 +204,7 @@ async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the
 async def test_whoever_waits_for_the_end_hears_of_it_once_and_one_that_fails_keeps_it_from_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    connection, heard = Connection(NOWHERE), list[str]()
+    connection, heard = ClientConnection(NOWHERE), list[str]()
 
     def fail() -> None:
         raise ProtocolError(-1, "on purpose")

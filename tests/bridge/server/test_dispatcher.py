@@ -23,7 +23,7 @@ from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.text import json_text
@@ -57,7 +57,7 @@ class Gated(FixedSource):
 def call(number: int) -> Call:
     params: JSON = {"name": "work", "arguments": {}}
     message: JSON = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-    return Call(Connection(NOWHERE, LATEST_HANDSHAKE), NOWHERE, message)
+    return Call(ClientConnection(NOWHERE, LATEST_HANDSHAKE), NOWHERE, message)
 
 
 @pytest.mark.requirement("F-253")
@@ -146,7 +146,7 @@ def dispatching(act: Callable[[], Awaitable[JSON]], settings: Settings | None = 
 def request(method: str, params: JSON, revision: str) -> Call:
     about: JSON = {meta.PROTOCOL_VERSION_KEY: revision, meta.CLIENT_CAPABILITIES_KEY: {}}
     message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": about}}
-    return Call(Connection(NOWHERE, revision), NOWHERE, message)
+    return Call(ClientConnection(NOWHERE, revision), NOWHERE, message)
 
 
 async def answer_to(dispatcher: Dispatcher, asked: Call) -> JSON:
@@ -219,7 +219,7 @@ async def test_a_handshake_comes_first_and_may_be_repeated_until_it_is_complete(
     async def act() -> JSON:
         return {}
 
-    dispatcher, connection = dispatching(act), Connection(NOWHERE)
+    dispatcher, connection = dispatching(act), ClientConnection(NOWHERE)
     early = await answer_to(dispatcher, Call(connection, NOWHERE, {"id": 1, "method": "tools/list"}))
     assert "send initialize first" in early["error"]["message"]
     hello = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -267,9 +267,9 @@ async def test_a_client_sees_its_own_tasks_and_asks_for_no_other() -> None:
     catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
     catalog.add(source)
     dispatcher = Dispatcher(catalog, Settings(), "/")
-    clients = [Connection(NOWHERE, LATEST_HANDSHAKE) for _ in range(3)]
+    clients = [ClientConnection(NOWHERE, LATEST_HANDSHAKE) for _ in range(3)]
 
-    async def ask(client: Connection, method: str, **params: Any) -> JSON:
+    async def ask(client: ClientConnection, method: str, **params: Any) -> JSON:
         message: JSON = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return await answer_to(dispatcher, Call(client, NOWHERE, message))
 
@@ -327,6 +327,6 @@ async def test_who_has_not_begun_a_handshake_cannot_complete_it() -> None:
     async def act() -> JSON:
         return {}
 
-    connection = Connection(NOWHERE)
+    connection = ClientConnection(NOWHERE)
     dispatching(act).notified(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     assert not connection.is_initialized

@@ -96,40 +96,40 @@ GREEDY = (
 
 @pytest.mark.requirement("F-321")
 @pytest.mark.parametrize("template", GREEDY)
-@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
-def test_no_template_of_a_source_leads_to_it_what_belongs_to_another(template: str, order: tuple[int, ...]) -> None:
-    greedy = FixedSource("greedy", templates=(template,), kind=SourceKind.SERVER)
-    code = FixedSource("code", resources=("notes:a", "ui://form"), templates=("notes:{name}",))
-    other = FixedSource("other", resources=("notes:a", "file:///a"), kind=SourceKind.SERVER)
-    addresses = ResourceUris([(greedy, code, other)[place] for place in order])
-    for source in (code, other):
-        for uri in ("notes:a", "notes:unlisted", "file:///unlisted", "ui://form", "anything"):
-            assert addresses.find(addresses.public(source, uri)) == (source, uri)
-            assert addresses.find(f"mcp://{source.name}/{uri}") == (source, uri)
-    assert addresses.find("file:///unlisted") == (other, "file:///unlisted")
-    assert addresses.find("notes:some") == (code, "notes:some")
-    [shown] = [item["uriTemplate"] for item in addresses.templates(modern=True) if item["name"] == template]
-    assert shown.startswith(("mcp://greedy/", "ui://greedy/"))
-    assert addresses.find_template(shown) == (greedy, template)
-    assert addresses.find("mcp://greedy/file:///x") == (greedy, "file:///x")
+def test_no_template_of_a_source_leads_to_it_what_belongs_to_another(template: str) -> None:
+    for order in permutations(range(3)):
+        greedy = FixedSource("greedy", templates=(template,), kind=SourceKind.SERVER)
+        code = FixedSource("code", resources=("notes:a", "ui://form"), templates=("notes:{name}",))
+        other = FixedSource("other", resources=("notes:a", "file:///a"), kind=SourceKind.SERVER)
+        addresses = ResourceUris([(greedy, code, other)[place] for place in order])
+        for source in (code, other):
+            for uri in ("notes:a", "notes:unlisted", "file:///unlisted", "ui://form", "anything"):
+                assert addresses.find(addresses.public(source, uri)) == (source, uri)
+                assert addresses.find(f"mcp://{source.name}/{uri}") == (source, uri)
+        assert addresses.find("file:///unlisted") == (other, "file:///unlisted")
+        assert addresses.find("notes:some") == (code, "notes:some")
+        [shown] = [item["uriTemplate"] for item in addresses.templates(modern=True) if item["name"] == template]
+        assert shown.startswith(("mcp://greedy/", "ui://greedy/"))
+        assert addresses.find_template(shown) == (greedy, template)
+        assert addresses.find("mcp://greedy/file:///x") == (greedy, "file:///x")
 
 
 @pytest.mark.requirement("F-321")
 @pytest.mark.parametrize("uri", ["mcp://code/notes:a", "mcp://code/unlisted", "mcp7://code/x", "ui://code/form"])
-@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
-def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, order: tuple[int, ...]) -> None:
-    greedy = FixedSource("greedy", resources=(uri,), kind=SourceKind.SERVER)
-    code = FixedSource("code", resources=("notes:a", "ui://form"))
-    other = FixedSource("other", resources=("notes:a", "ui://form"), kind=SourceKind.SERVER)
-    addresses = ResourceUris([(greedy, code, other)[place] for place in order])
-    source, own = addresses.find(uri)
-    assert source is code
-    assert own == uri.partition("code/")[2] or (own, uri) == ("ui://form", "ui://code/form")
-    [shown] = [item["uri"] for item in addresses.resources(modern=True) if item["name"] == f"{uri} of greedy"]
-    assert addresses.find(shown) == (greedy, uri)
-    assert addresses.public(greedy, uri) == shown
-    with pytest.raises(ResourceNotFoundError):
-        addresses.find("mcp://removed/notes:a")
+def test_no_resource_is_listed_under_an_address_of_another_source(uri: str) -> None:
+    for order in permutations(range(3)):
+        greedy = FixedSource("greedy", resources=(uri,), kind=SourceKind.SERVER)
+        code = FixedSource("code", resources=("notes:a", "ui://form"))
+        other = FixedSource("other", resources=("notes:a", "ui://form"), kind=SourceKind.SERVER)
+        addresses = ResourceUris([(greedy, code, other)[place] for place in order])
+        source, own = addresses.find(uri)
+        assert source is code
+        assert own == uri.partition("code/")[2] or (own, uri) == ("ui://form", "ui://code/form")
+        [shown] = [item["uri"] for item in addresses.resources(modern=True) if item["name"] == f"{uri} of greedy"]
+        assert addresses.find(shown) == (greedy, uri)
+        assert addresses.public(greedy, uri) == shown
+        with pytest.raises(ResourceNotFoundError):
+            addresses.find("mcp://removed/notes:a")
 
 
 @pytest.mark.requirement("F-321")

@@ -13,8 +13,8 @@ import pytest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
-from gaia_bridge.server.subscriptions import ResourceInterest, Subscriptions
+from gaia_bridge.server.connection import ClientConnection
+from gaia_bridge.server.subscriptions import ResourceInterest, Subscribers
 from gaia_bridge.settings import Settings, SubscriptionLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 from gaia_bridge.text.json_types import JSON
@@ -250,9 +250,9 @@ class Reader:
 
 
 @asynccontextmanager
-async def subscribing(patience: float = PATIENCE, resources: int = 1_000) -> AsyncGenerator[Subscriptions]:
+async def subscribing(patience: float = PATIENCE, resources: int = 1_000) -> AsyncGenerator[Subscribers]:
     catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
-    made = Subscriptions(catalog, SubscriptionLimits(notify_timeout=patience, resources=resources))
+    made = Subscribers(catalog, SubscriptionLimits(notify_timeout=patience, resources=resources))
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             await tasks.start(made.interest.run)
@@ -264,8 +264,8 @@ async def subscribing(patience: float = PATIENCE, resources: int = 1_000) -> Asy
 async def test_a_client_that_does_not_read_delays_no_other() -> None:
     deaf, attentive = Reader(reads=False), Reader()
     async with subscribing() as subscriptions:
-        subscriptions.add_legacy(Connection(deaf))
-        subscriptions.add_legacy(Connection(attentive))
+        subscriptions.add_legacy(ClientConnection(deaf))
+        subscriptions.add_legacy(ClientConnection(attentive))
         subscriptions.publish(TOOLS)
         await deaf.waiting.wait()
         await attentive.heard.wait()
@@ -284,7 +284,7 @@ async def test_a_client_that_reads_again_after_its_time_was_up_is_told_the_rest(
 ) -> None:
     client = Reader(reads=False)
     async with subscribing(patience=0.01) as subscriptions:
-        subscriptions.add_legacy(Connection(client))
+        subscriptions.add_legacy(ClientConnection(client))
         subscriptions.publish(TOOLS)
         await client.waiting.wait()
         client.reads = True
@@ -298,10 +298,10 @@ async def test_a_client_that_reads_again_after_its_time_was_up_is_told_the_rest(
 async def test_a_client_is_forgotten_when_its_connection_ends() -> None:
     client, other = Reader(), Reader()
     async with subscribing() as subscriptions:
-        ended = Connection(client)
+        ended = ClientConnection(client)
         subscriptions.add_legacy(ended)
         subscriptions.add_legacy(ended)
-        subscriptions.add_legacy(Connection(other))
+        subscriptions.add_legacy(ClientConnection(other))
         ended.close()
         subscriptions.publish(TOOLS)
         await other.heard.wait()
@@ -311,7 +311,7 @@ async def test_a_client_is_forgotten_when_its_connection_ends() -> None:
 async def test_subscriptions_of_a_legacy_client_are_its_own() -> None:
     one, two = Reader(), Reader()
     async with subscribing() as subscriptions:
-        first, second = Connection(one), Connection(two)
+        first, second = ClientConnection(one), ClientConnection(two)
         subscriptions.add_legacy(second)
         await subscriptions.subscribe(first, "u:1")  # some clients never say that their handshake is over
         await subscriptions.subscribe(second, "u:2")
@@ -328,7 +328,7 @@ async def test_subscriptions_of_a_legacy_client_are_its_own() -> None:
 @pytest.mark.requirement("S-14")
 async def test_a_legacy_client_may_subscribe_to_so_many_resources_and_no_more() -> None:
     async with subscribing(resources=2) as subscriptions:
-        client = Connection(Reader())
+        client = ClientConnection(Reader())
         await subscriptions.subscribe(client, "u:1")
         await subscriptions.subscribe(client, "u:2")
         await subscriptions.subscribe(client, "u:2")
@@ -353,7 +353,7 @@ async def test_a_modern_client_may_listen_to_so_many_resources_and_no_more() -> 
 async def test_a_handshake_that_ends_after_the_endpoint_did_is_harmless() -> None:
     async with subscribing() as subscriptions:
         pass
-    subscriptions.add_legacy(Connection(Reader()))
+    subscriptions.add_legacy(ClientConnection(Reader()))
     subscriptions.publish(TOOLS)
 
 

@@ -126,16 +126,20 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
         "set Authorization: Bearer TOKEN",
         "Authorization: Bearer TOKEN",
         "gaia-bridge add a URL --header 'Authorization:Bearer ${file:~/.gaia/bridge-token}'",
-        '{"token": "${env:MY_TOKEN}"}',
+        '{"token": "${env:MY_TOKEN}", "password": "${DATABASE_PASSWORD}"}',
+        "Authorization: Bearer YOUR_API_KEY",
+        "no token: GITHUB_TOKEN is not set",
     ],
 )
 def test_text_without_secrets_stays_as_it_is(text: str) -> None:
     assert redacted(text, ["short"[:5]]) == text
 
 
-@pytest.mark.parametrize("secret", ["TOKENIZED", "TOKEN.abc", "TOKEN-1234567", "token"])
-def test_a_secret_that_begins_like_the_placeholder_of_our_messages_is_masked(secret: str) -> None:
-    assert redacted(f"'Authorization: Bearer {secret}'") == f"'Authorization: Bearer {MASK}'"
+@pytest.mark.parametrize(
+    "secret", ["TOKENIZED", "TOKEN.abc", "TOKEN-1234567", "token", "MY_TOKEN2", "MYTOKENS_", "${env:TOKEN:-abc}"]
+)
+def test_a_secret_that_begins_like_a_placeholder_is_masked(secret: str) -> None:
+    assert redacted(f"'Authorization: Bearer {secret}'").strip("}'") == f"Authorization: Bearer {MASK}"
 
 
 PLAIN_WORDS = st.sampled_from(

@@ -193,7 +193,7 @@ def test_the_status_says_what_to_do_about_a_server_that_does_not_start(
     def bridge_status(url: str) -> JSON:
         return told
 
-    monkeypatch.setattr("gaia_bridge_cli.servers.running_bridge.bridge_status", bridge_status)
+    monkeypatch.setattr("gaia_bridge_cli.running_bridge.bridge_status", bridge_status)
     _, first, second = run("status")[1].splitlines()
     assert first.endswith(f"it exited with code 1; {cause}".strip())
     assert second.endswith("it exited with code 1")

@@ -108,6 +108,7 @@ def test_a_server_that_does_not_work_is_not_kept(run: Run, command: str, code: i
     ended, out, err = run("add", "bad", command)
     assert (ended, out) == (code, "")
     assert complaint in err
+    assert not Path(".gaia/servers").exists()
     assert not Path(GLOBAL).exists()
 
 
@@ -234,10 +235,15 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     assert "did you mean 'weather'?" in err
 
 
-def test_a_call_without_a_tool_names_the_command_that_lists_them(run: Run) -> None:
-    for words in (["my agent.py"], ["--", "prog", "-x"]):
-        code, _, err = run("call", *words)
-        assert (code, f"which tool? `gaia-bridge tools {shlex.join(words)}` lists them" in err) == (64, True), err
+def test_a_tool_that_calls_input_is_led_to_questions_and_not_to_a_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    file = tmp_path / "typed_name.py"
+    file.write_text("from gaia_bridge import tool\n\n@tool\ndef name() -> str:\n    return input()\n", "utf-8")
+    code, _, err = run("call", str(file), "name")
+    assert (code, "ask the user by get_request_context().elicit(" in err) == (1, True)
+    assert "run the command in a terminal" not in err
 
 
 @pytest.mark.requirement("F-362")
@@ -562,7 +568,7 @@ def status_of(run: Run, answer: bytes) -> tuple[int, str, str]:
 def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> None:
     code, _, err = status_of(run, answer)
     assert code == 69
-    assert "no bridge answers there" in err
+    assert "no gaia-bridge answers there" in err
 
 
 def test_the_clients_that_search_because_they_take_fewer_tools_are_told(run: Run) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.text.json_types import JSON, is_object
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 
 NAMED: JSON = {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
 TITLED: JSON = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
@@ -37,7 +37,7 @@ SEVERAL: JSON = {"type": "array", "items": {"anyOf": TITLED["oneOf"]}, "minItems
     ],
 )
 def test_what_is_typed_is_understood_as_the_field_wants_it(schema: JSON, typed: str, value: Any) -> None:
-    assert Field("x", schema, required=True).read(typed) == value
+    assert FormField("x", schema, required=True).read(typed) == value
 
 
 @pytest.mark.requirement("F-363")
@@ -56,7 +56,7 @@ def test_what_is_typed_is_understood_as_the_field_wants_it(schema: JSON, typed: 
 )
 def test_what_is_no_value_is_refused_with_a_reason(schema: JSON, typed: str, reason: str) -> None:
     with pytest.raises(FieldError, match=reason):
-        Field("x", schema, required=True).read(typed)
+        FormField("x", schema, required=True).read(typed)
 
 
 @pytest.mark.requirement("F-363")
@@ -73,13 +73,13 @@ def test_what_is_no_value_is_refused_with_a_reason(schema: JSON, typed: str, rea
     ],
 )
 def test_a_field_is_asked_with_its_title_and_its_default(schema: JSON, required: bool, prompt: str) -> None:
-    assert Field("x", schema, required=required).prompt == prompt
+    assert FormField("x", schema, required=required).prompt == prompt
 
 
 @pytest.mark.requirement("F-363")
 def test_what_can_be_chosen_is_shown() -> None:
     described = {**TITLED, "description": "The\ncolour"}
-    assert Field("x", described, required=True).lines == ["The colour", "  1) Red", "  2) Green"]
+    assert FormField("x", described, required=True).lines == ["The colour", "  1) Red", "  2) Green"]
 
 
 @pytest.mark.requirement("F-363")
@@ -97,7 +97,7 @@ def test_what_can_be_chosen_is_shown() -> None:
     st.text(max_size=12),
 )
 def test_whatever_a_server_calls_a_field_it_can_be_asked_for(schema: Any, typed: str) -> None:
-    field = Field("x", schema if is_object(schema) else {}, required=True)
+    field = FormField("x", schema if is_object(schema) else {}, required=True)
     assert field.prompt.isprintable()
     assert all(line.isprintable() for line in field.lines)
     try:

@@ -1,4 +1,4 @@
-"""`gaia-bridge skills`."""
+"""`gaia-bridge skills`, and commands without the name that they need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge_cli import main
+from gaia_bridge_cli.exit_codes import ExitCode
 
 AGENT = '''
 from gaia_bridge import tool
@@ -37,3 +38,41 @@ def test_skills_are_shown_with_what_they_are_for(tmp_path: Path, capfd: pytest.C
     assert main(("skills", str(file), "--json")) == 0
     [skill] = json.loads(capfd.readouterr().out)["skills"]
     assert [item["size"] for item in skill["resources"]] == [49, 5]
+
+
+DESK = """
+from gaia_bridge import prompt, resource, tool
+
+@tool
+def greet() -> str:
+    return "hello"
+
+@tool
+def add() -> str:
+    return "3"
+
+@prompt
+def introduce() -> str:
+    return "Introduce yourself."
+
+@resource("desk://rules")
+def rules() -> str:
+    return "none"
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("call", "which tool? there are: add, greet"),
+        ("prompt", "which prompt? there are: introduce"),
+        ("read", "which resource? there are: desk://rules"),
+    ],
+)
+def test_a_command_without_the_name_that_it_needs_shows_the_names_that_exist(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str, problem: str
+) -> None:
+    file = tmp_path / "open_desk.py"
+    file.write_text(DESK, "utf-8")
+    assert main((command, str(file))) == ExitCode.USAGE
+    assert problem in capfd.readouterr().err

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge_cli.servers.typed_entries import PasteError, is_pasted, pasted_entries
-from gaia_bridge_desk.editors.reading import Found, Surroundings
+from gaia_bridge_desk.editors.reading import Found, ReferenceValues
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 REMOTE = {"type": "http", "url": "https://example.com/mcp"}
 
 
 def found_in(text: str, name: str | None = None) -> dict[str, Found]:
-    return pasted_entries(text, Surroundings("/home/me", "/home/me/project"), name)
+    return pasted_entries(text, ReferenceValues("/home/me", "/home/me/project"), name)
 
 
 def entries_of(text: str, name: str | None = None) -> dict[str, Any]:

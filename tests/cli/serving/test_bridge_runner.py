@@ -16,20 +16,12 @@ from typing import Any
 
 import pytest
 
-from tests.cli.running import INITIALIZE, Running, request, running, write_agent
+from tests.cli.running import INITIALIZE, request, running, write_agent
+from tests.process.driving import url_of
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 SERVERS = Path(__file__).parents[2] / "servers"
-
-
-def url_of(bridge: Running) -> str:
-    """The URL of everything, once the bridge is ready."""
-    line = bridge.until_error("/mcp  everything")
-    bridge.until_error("Access: ")
-    found = re.search(r"http://\S+", line)
-    assert found is not None
-    return found[0]
 
 
 def post(url: str, message: dict[str, Any], **headers: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -61,7 +53,7 @@ def start_hanging_call(url: str) -> http.client.HTTPConnection:
 def test_over_http_it_answers_until_a_signal_ends_it(tmp_path: Path, number: signal.Signals) -> None:
     write_agent(tmp_path)
     with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
-        url = url_of(bridge)
+        url = f"{url_of(bridge)}/mcp"
         answer, _ = post(url.replace("/mcp", "/agents/demo/mcp"), INITIALIZE)
         assert answer["result"]["serverInfo"]["name"] == "GAIA DemoAgent"
         bridge.process.send_signal(number)
@@ -74,7 +66,7 @@ def test_over_http_it_answers_until_a_signal_ends_it(tmp_path: Path, number: sig
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     write_agent(tmp_path)
     with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
-        with closing(start_hanging_call(url_of(bridge))):
+        with closing(start_hanging_call(f"{url_of(bridge)}/mcp")):
             bridge.until_error("hanging")
             bridge.process.send_signal(signal.SIGTERM)
             bridge.until_error("SIGTERM: ending")
@@ -113,7 +105,7 @@ def test_with_auth_the_token_is_needed_and_only_its_file_is_shown(
     monkeypatch.setenv("HOME", str(tmp_path))
     write_agent(tmp_path)
     with running("serve", "demo.py", "--port", "0", "--auth", "--verbose", cwd=tmp_path) as bridge:
-        url = url_of(bridge)
+        url = f"{url_of(bridge)}/mcp"
         token_file = tmp_path / ".gaia" / "bridge-token"
         token = token_file.read_text(encoding="ascii").strip()
         with pytest.raises(urllib.error.HTTPError, match="401"):

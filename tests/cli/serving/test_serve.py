@@ -20,7 +20,7 @@ from gaia_bridge_cli import main
 from gaia_bridge_cli.exit_codes import ExitCode
 from gaia_bridge_cli.serving import bridge_runner
 from gaia_bridge_cli.serving.agent_choice import AgentChoice
-from gaia_bridge_cli.serving.banner import Access, Told
+from gaia_bridge_cli.serving.banner import BannerFacts, ClientAccess
 from gaia_bridge_cli.serving.bridge_runner import ServeOptions
 from tests.cli.running import write_agent
 
@@ -240,13 +240,13 @@ def test_a_bridge_behind_a_proxy_has_a_token_and_leaves_out_agents_that_write(
 def test_behind_a_proxy_the_banner_leads_editors_to_the_public_address_and_names_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[Told] = []
+    shown: list[BannerFacts] = []
 
     class Stop(Exception):
         pass
 
-    def banner(sources: object, access: Access, told: Told) -> str:
-        shown.append(told)
+    def banner(sources: object, access: ClientAccess, facts: BannerFacts) -> str:
+        shown.append(facts)
         raise Stop
 
     (project := tmp_path / "project").mkdir()

@@ -25,6 +25,7 @@ said = sys.modules["tests.cli.serving.test_slow_imports"].SAID
 assert said.wait(10)
 """
 SAID = threading.Event()
+HINT = 'if it starts a server, move it under `if __name__ == "__main__":`'
 
 
 class Heard(logging.Handler):
@@ -58,7 +59,7 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
             sys.modules.pop(name, None)
     assert "module 'inner_module'" in heard.text
     assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
-    assert heard.text.endswith(":4"), "nothing starts a server there"
+    assert heard.text.endswith(f":4 ({HINT})")
 
 
 def loading(reference: str, folder: Path) -> str:
@@ -82,21 +83,32 @@ def loading(reference: str, folder: Path) -> str:
     return first.text
 
 
-SERVES = """
+CALLED = """
 import sys
 import server_library
 server_library.run(sys.modules["tests.cli.serving.test_slow_imports"].SAID)
 """
-LIBRARY = "def run(said): assert said.wait(10)"
+IMPORTED = """
+import sys
+import server_library
+"""
 
 
-def test_a_module_that_starts_a_server_while_it_is_imported_is_named_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("agent", "library", "end"),
+    [
+        (CALLED, "def run(said): assert said.wait(10)", f":4 ({HINT})"),
+        (IMPORTED, INNER, ":3"),
+    ],
+    ids=["a call", "an import"],
+)
+def test_a_call_that_takes_long_while_a_module_is_imported_is_named_with_the_remedy_for_servers(
+    agent: str, library: str, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = tmp_path / "site-packages"
     packages.mkdir()
-    (packages / "server_library.py").write_text(LIBRARY, encoding="utf-8")
-    (tmp_path / "serving_agent.py").write_text(SERVES, encoding="utf-8")
+    (packages / "server_library.py").write_text(library, encoding="utf-8")
+    (tmp_path / "serving_agent.py").write_text(agent, encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
     real_path = sysconfig.get_path
 
@@ -105,10 +117,10 @@ def test_a_module_that_starts_a_server_while_it_is_imported_is_named_with_the_re
 
     monkeypatch.setattr(sysconfig, "get_path", get_path)
     monkeypatch.setitem(sys.modules, "tests.cli.serving.test_slow_imports", sys.modules[__name__])
-    assert loading("serving_agent.py", tmp_path).endswith(
-        f"module 'serving_agent' is at {tmp_path / 'serving_agent.py'}:4 "
-        '(what starts a server belongs under `if __name__ == "__main__":`)'
-    )
+    for name in ("serving_agent", "server_library"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    where = f"module 'serving_agent' is at {tmp_path / 'serving_agent.py'}{end}"
+    assert loading("serving_agent.py", tmp_path).endswith(where)
 
 
 MADE = """

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from gaia.mcp.aio import MCPClientManager
 from gaia_bridge import Client, prompt, resource, tool
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
-from gaia_bridge.client.transports.stdio import StdioTransport
+from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
-from gaia_bridge_desk.client_code import Offer, client_module
+from gaia_bridge_desk.client_code import ServerOffer, client_module
 from gaia_bridge_desk.client_code.writing import Names
 from tests.support.installed_programs import needs, required
 from tests.upstreams.servers import TYPESCRIPT, node, script
@@ -34,7 +34,7 @@ NODE: JSON = {
     "required": ["value"],
 }
 
-HOSTILE = Offer(
+HOSTILE = ServerOffer(
     'evil """ server \\',
     [
         {
@@ -209,7 +209,7 @@ def methods(source: str) -> list[str]:
 def annotation(schema: JSON) -> str:
     """The type that one required parameter gets."""
     tool: JSON = {"name": "t", "inputSchema": {"properties": {"p": schema}, "required": ["p"]}}
-    source = client_module(Offer("s", [tool]))
+    source = client_module(ServerOffer("s", [tool]))
     [method] = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AsyncFunctionDef)]
     found = method.args.kwonlyargs[0].annotation
     assert found is not None
@@ -258,7 +258,7 @@ def test_hostile_definitions_make_a_module_in_which_nothing_is_lost() -> None:
 
 def test_only_what_the_code_of_a_module_needs_is_in_it() -> None:
     names = "base64. they're. Literal NotRequired TypedDict cast runtime_checkable quote"
-    source = client_module(Offer("s", [{"name": "t", "description": names, "inputSchema": {}}]))
+    source = client_module(ServerOffer("s", [{"name": "t", "description": names, "inputSchema": {}}]))
     imported = [
         name.name
         for node in ast.walk(ast.parse(source))
@@ -266,20 +266,22 @@ def test_only_what_the_code_of_a_module_needs_is_in_it() -> None:
         for name in node.names
     ]
     assert imported == ["annotations", "Awaitable", "Mapping", "Any", "Protocol", "cast"]
-    assert "def _answer(" not in client_module(Offer("s", [], [{"name": "p"}]))
+    assert "def _answer(" not in client_module(ServerOffer("s", [], [{"name": "p"}]))
 
 
 def test_parameters_of_all_languages_keep_their_names() -> None:
     keys = ("größe", "名前", "ﬁ", "fi", "²", "a b", "for")
     tool: JSON = {"name": "t", "inputSchema": {"properties": {key: {} for key in keys}}}
-    source = client_module(Offer("s", [tool]))
+    source = client_module(ServerOffer("s", [tool]))
     [method] = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AsyncFunctionDef)]
     names = [argument.arg for argument in method.args.kwonlyargs]
     assert names == ["größe", "名前", "value", "fi", "value_2", "a_b", "for_"]
 
 
 async def test_a_tool_that_may_answer_with_null_may_do_so() -> None:
-    source = client_module(Offer("s", [{"name": "t", "inputSchema": {}, "outputSchema": {"type": ["object", "null"]}}]))
+    source = client_module(
+        ServerOffer("s", [{"name": "t", "inputSchema": {}, "outputSchema": {"type": ["object", "null"]}}])
+    )
     namespace: dict[str, Any] = {"__name__": "generated"}
     exec(compile(source, "generated", "exec", dont_inherit=True), namespace)
 
@@ -291,7 +293,7 @@ async def test_a_tool_that_may_answer_with_null_may_do_so() -> None:
 
 
 def test_the_order_of_definitions_changes_nothing() -> None:
-    again = Offer(
+    again = ServerOffer(
         HOSTILE.server, HOSTILE.tools[::-1], HOSTILE.prompts, HOSTILE.resources[::-1], HOSTILE.templates[::-1]
     )
     assert client_module(again) == client_module(HOSTILE) == client_module(HOSTILE)
@@ -311,7 +313,7 @@ def test_a_schema_that_refers_to_itself_many_times_makes_no_endless_type() -> No
     for _ in range(200):
         deep = {"type": "array", "items": deep}
     schema = {"properties": {"a": {"$ref": "#/$defs/L0"}, "deep": deep}, "$defs": levels | {"L60": {"type": "string"}}}
-    source = client_module(Offer("s", [{"name": "t", "inputSchema": schema}]))
+    source = client_module(ServerOffer("s", [{"name": "t", "inputSchema": schema}]))
     ast.parse(source)
     assert len(source) < 20_000
 
@@ -365,7 +367,7 @@ TOOLS: st.SearchStrategy[list[JSON]] = st.lists(st.fixed_dictionaries(FIELDS, op
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, TOOLS, st.lists(st.fixed_dictionaries({"name": TEXTS, "uri": TEXTS, "uriTemplate": TEXTS}), max_size=3))
 def test_whatever_a_server_says_the_module_runs(server: str, tools: list[JSON], others: list[JSON]) -> None:
-    source = client_module(Offer(server, tools, others, others, others))
+    source = client_module(ServerOffer(server, tools, others, others, others))
     namespace: dict[str, Any] = {"__name__": "generated"}
     exec(compile(source, "generated", "exec", dont_inherit=True), namespace)
     found = methods(source)
@@ -378,8 +380,8 @@ def test_whatever_a_server_says_the_module_runs(server: str, tools: list[JSON], 
 def test_generated_clients_are_typed_strictly_and_formatted(tmp_path: Path) -> None:
     samples = {
         "hostile": HOSTILE,
-        "empty": Offer(""),
-        "node": Offer("s", [{"name": "n", "inputSchema": NODE | {"$defs": {"Node": NODE}}}]),
+        "empty": ServerOffer(""),
+        "node": ServerOffer("s", [{"name": "n", "inputSchema": NODE | {"$defs": {"Node": NODE}}}]),
     }
     for name, offer in samples.items():
         (tmp_path / f"{name}.py").write_text(client_module(offer), "utf-8")
@@ -419,7 +421,7 @@ class Sign:
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_client_of_ours_is_a_connection_of_a_generated_one(tmp_path: Path, era: Any) -> None:
     async with Client(Sign(), era=era) as connection:
-        offer = Offer(
+        offer = ServerOffer(
             "Shop",
             await connection.list_tools(),
             await connection.list_prompts(),

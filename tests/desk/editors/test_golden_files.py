@@ -13,7 +13,7 @@ import pytest
 from gaia_bridge_cli import main
 from gaia_bridge_desk.editors.finding import file_of, usual_place
 from gaia_bridge_desk.editors.jsonc import strict
-from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, Place, Scope
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileKind, FilePlace, FileScope
 
 GOLDEN = Path(__file__).parent / "golden"
 LIKE = {"vscode-insiders": "vscode", "code-server": "vscode", "cline-cli": "cline"}
@@ -36,13 +36,13 @@ def golden(editor: Editor, when: str) -> bytes:
     return file.read_bytes()
 
 
-def place_of(editor: Editor, scope: Scope | None = None) -> Place:
+def place_of(editor: Editor, scope: FileScope | None = None) -> FilePlace:
     place = usual_place(editor, scope)
     assert place is not None
     return place
 
 
-def written(editor: Editor, content: bytes, scope: Scope | None = None) -> Path:
+def written(editor: Editor, content: bytes, scope: FileScope | None = None) -> Path:
     path = file_of(place_of(editor, scope))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

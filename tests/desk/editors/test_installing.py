@@ -14,8 +14,8 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge_desk.editors import installing
 from gaia_bridge_desk.editors.entries import address_entry, is_ours, merged, program_entry
 from gaia_bridge_desk.editors.finding import editor_called, file_of, is_here, own_program, usual_place
-from gaia_bridge_desk.editors.installing import Change, Wanted, plan_install, plan_remove, snippet, write
-from gaia_bridge_desk.editors.table import EDITORS, Editor, Scope
+from gaia_bridge_desk.editors.installing import FileChange, Wanted, plan_install, plan_remove, snippet, write
+from gaia_bridge_desk.editors.table import EDITORS, Editor, FileScope
 from tests.bridge.config.editing import leftovers
 
 ENTRY = {"command": "/opt/gaia/bin/gaia-bridge", "args": ["connect"]}
@@ -38,14 +38,14 @@ def file_with(content: str | bytes, name: str = "mcp.json") -> Path:
     return path
 
 
-def install(path: Path, wanted: Wanted = WANTED, whose: Editor = CURSOR) -> Change:
+def install(path: Path, wanted: Wanted = WANTED, whose: Editor = CURSOR) -> FileChange:
     change = plan_install(whose, path, wanted)
     if change.is_one:
         write(change, shared=True)
     return change
 
 
-def remove(path: Path, name: str = "gaia-bridge", whose: Editor = CURSOR) -> Change:
+def remove(path: Path, name: str = "gaia-bridge", whose: Editor = CURSOR) -> FileChange:
     change = plan_remove(whose, path, name)
     if change.is_one:
         write(change, shared=True)
@@ -395,7 +395,7 @@ def test_files_are_found_where_each_system_has_them(monkeypatch: pytest.MonkeyPa
     assert zed is not None and codex is not None
     assert file_of(zed, {}, "darwin") == home / ".config/zed/settings.json"
     assert file_of(codex, {"CODEX_HOME": "/c"}) == Path("/c/config.toml")
-    workspace = usual_place(VSCODE, Scope.WORKSPACE)
+    workspace = usual_place(VSCODE, FileScope.WORKSPACE)
     assert workspace is not None
     assert file_of(workspace) == Path.cwd() / ".vscode/mcp.json"
 
@@ -413,7 +413,7 @@ def test_on_a_machine_that_is_worked_on_from_another_the_file_for_that_is_meant(
 
 
 def test_of_two_names_of_a_file_the_one_that_is_there_is_meant() -> None:
-    opencode = usual_place(editor("opencode"), Scope.WORKSPACE)
+    opencode = usual_place(editor("opencode"), FileScope.WORKSPACE)
     assert opencode is not None
     assert file_of(opencode).name == "opencode.json"
     Path("opencode.jsonc").touch()

@@ -14,7 +14,7 @@ from gaia_bridge_desk.editors.finding import editor_called
 from gaia_bridge_desk.editors.jsonc import EditError
 from gaia_bridge_desk.editors.reading import (
     Found,
-    Surroundings,
+    ReferenceValues,
     document_of,
     entry_of_ours,
     servers_in,
@@ -26,21 +26,21 @@ from gaia_bridge_desk.editors.table import EDITORS
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 
 
-def around(name: str | None = None, workspace: str | None = "/src/project", **more: Any) -> Surroundings:
+def around(name: str | None = None, workspace: str | None = "/src/project", **more: Any) -> ReferenceValues:
     editor = editor_called(name) if name is not None else None
-    return Surroundings("/home/me", workspace, None if editor is None else editor.shape, **more)
+    return ReferenceValues("/home/me", workspace, None if editor is None else editor.shape, **more)
 
 
-def servers_of_text(text: str, around: Surroundings, *, toml: bool = False) -> list[Found]:
+def servers_of_text(text: str, around: ReferenceValues, *, toml: bool = False) -> list[Found]:
     return servers_of(document_of(text, toml=toml), around)
 
 
-def only(text: str, around: Surroundings, *, toml: bool = False) -> Found:
+def only(text: str, around: ReferenceValues, *, toml: bool = False) -> Found:
     [found] = servers_of_text(text, around, toml=toml)
     return found
 
 
-def entry(server: Any, surroundings: Surroundings | None = None) -> Any:
+def entry(server: Any, surroundings: ReferenceValues | None = None) -> Any:
     return only(json.dumps({"mcpServers": {"x": server}}), surroundings or around()).entry
 
 
@@ -248,7 +248,7 @@ JSON_VALUES = st.recursive(
 def test_whatever_a_file_holds_is_entries_that_our_reader_judges(servers: Any, editor: Any) -> None:
     shape = None if editor is None else editor.shape
     text = json.dumps({"mcpServers": servers, "inputs": [servers]})
-    for found in servers_of_text(text, Surroundings("/home/me", None, shape)):
+    for found in servers_of_text(text, ReferenceValues("/home/me", None, shape)):
         if found.problem is None:
             try:
                 parse_entry("x", found.entry, _here(), {})

@@ -14,7 +14,7 @@ from gaia_bridge.config.expansion import as_text, references_in, texts_in
 from gaia_bridge_desk.editors.exclusions import exclusions_in, without_excluded
 from gaia_bridge_desk.editors.finding import editor_called
 from gaia_bridge_desk.editors.jsonc import inside
-from gaia_bridge_desk.editors.reading import Found, Surroundings, document_of, servers_of
+from gaia_bridge_desk.editors.reading import Found, ReferenceValues, document_of, servers_of
 from gaia_bridge_desk.editors.references import FILLED_IN as REFERRING
 from gaia_bridge_desk.editors.references import NONE
 from gaia_bridge_desk.editors.table import EDITORS, FileKind
@@ -27,7 +27,7 @@ TEXTS = ["$A", "${A}", "${A:-d}", "${env:A}", "{env:A}", "$${A}", "a$b{c}", "${f
 def taken(name: str, text: str, *, own: bool = True) -> dict[str, Found]:
     editor = editor_called(name)
     assert editor is not None
-    around = Surroundings("/home/me", HERE, editor.shape, "/home/me/cfg" if own else None, HERE)
+    around = ReferenceValues("/home/me", HERE, editor.shape, "/home/me/cfg" if own else None, HERE)
     document = document_of(text, toml=editor.kind is FileKind.TOML)
     found = servers_of(document, around)
     exclusions = exclusions_in(document, [server.name for server in found], HERE)
@@ -62,7 +62,7 @@ LIKE = {"vscode-insiders": "vscode", "code-server": "vscode", "cline-cli": "clin
 @pytest.mark.parametrize("editor", [each for each in EDITORS if each.places], ids=lambda editor: editor.name)
 def test_a_reference_means_what_it_means_to_its_program(editor: Any) -> None:
     document = {"mcpServers": {"x": {"command": "c", "args": TEXTS}}}
-    found = servers_of(document, Surroundings("/home/me", HERE, editor.shape, "/home/me/cfg"))[0]
+    found = servers_of(document, ReferenceValues("/home/me", HERE, editor.shape, "/home/me/cfg"))[0]
     name: str = editor.name
     known = FILLED_IN.get(LIKE.get(name, name), {})
     assert bool(known) == (editor.shape.references is not NONE), f"FILLED_IN: what {name} makes of each of TEXTS"
@@ -213,7 +213,7 @@ def test_a_file_of_variables_counts_where_its_program_reads_one() -> None:
     for key in ("envFile", "env_file"):
         for editor in EDITORS:
             document = {"mcpServers": {"x": {"command": "c", key: "a.env"}}}
-            [server] = servers_of(document, Surroundings("/home/me", HERE, editor.shape))
+            [server] = servers_of(document, ReferenceValues("/home/me", HERE, editor.shape))
             assert (server.env_file is not None) is (LIKE.get(editor.name, editor.name) in ("vscode", "cursor"))
     text = '{"servers": {"x": {"command": "c", "envFile": "${command:x}"}}}'
     assert "the editor alone" in str(taken("vscode", text)["x"].problem)
@@ -281,7 +281,7 @@ def test_what_a_file_does_not_make_active_is_not_active_and_its_texts_read_nothi
         "tool": {"mcp": {}, "tools": {"x_t": False}, "permissions": {"deny": ["mcp__x__t"]}},
     }
     document = {"mcpServers": {"x": {**entry, **(state or {})}}, **lists.get(switched_off, {})}
-    around = Surroundings("/home/me", HERE, shape, "/home/me/cfg" if own else None)
+    around = ReferenceValues("/home/me", HERE, shape, "/home/me/cfg" if own else None)
     [server] = servers_of(document, around)
     server = without_excluded(server, exclusions_in(document, ["x"]), in_project=not own)
     if server.problem is not None:

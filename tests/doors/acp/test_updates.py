@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.chat_types import ToolBegun, ToolEnded
-from gaia_bridge_doors.acp.updates import call_begun, call_ended, kind_of, plan_in, replayed
+from tests.support.on_demand import acp_updates
 
 CWD = Path("/src")
 
@@ -31,7 +31,7 @@ CWD = Path("/src")
     ],
 )
 def test_the_kind_of_a_call_is_what_its_name_and_its_hints_say(name: str, hints: Any, kind: str) -> None:
-    assert kind_of(ToolBegun("1", name, name, {}, hints)) == kind
+    assert acp_updates.kind_of(ToolBegun("1", name, name, {}, hints)) == kind
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_the_kind_of_a_call_is_what_its_name_and_its_hints_say(name: str, hints:
     ],
 )
 def test_a_call_is_where_its_arguments_say(arguments: Any, locations: Any) -> None:
-    assert call_begun(ToolBegun("1", "x", "x", arguments), CWD).get("locations") == locations
+    assert acp_updates.call_begun(ToolBegun("1", "x", "x", arguments), CWD).get("locations") == locations
 
 
 def test_the_content_of_an_mcp_result_is_shown_as_it_is() -> None:
     blocks = [{"type": "image", "data": "aGk=", "mimeType": "image/png"}, {"type": "text", "text": "a picture"}]
     value = {"content": blocks, "structuredContent": {"diffs": [{"path": "a", "newText": "x"}]}}
-    shown = call_ended(ToolEnded("1", "[Image]", value), CWD)
+    shown = acp_updates.call_ended(ToolEnded("1", "[Image]", value), CWD)
     diff = {"type": "diff", "path": "/src/a", "newText": "x"}
     assert shown["content"] == [diff, *({"type": "content", "content": block} for block in blocks)]
     assert (shown["kind"], shown["status"], shown["rawOutput"]) == ("edit", "completed", value)
 
 
 def test_what_fails_says_why() -> None:
-    shown = call_ended(ToolEnded("1", '{"status": "error"}', None, "no such file"), CWD)
+    shown = acp_updates.call_ended(ToolEnded("1", '{"status": "error"}', None, "no such file"), CWD)
     assert (shown["status"], shown["content"][0]["content"]["text"]) == ("failed", "no such file")
     assert "rawOutput" not in shown
 
@@ -85,11 +85,11 @@ def test_what_fails_says_why() -> None:
 )
 def test_fields_of_other_shapes_mean_something_else(value: Any) -> None:
     ended = ToolEnded("1", "text", value)
-    shown = call_ended(ended, CWD)
+    shown = acp_updates.call_ended(ended, CWD)
     assert shown["content"] == [{"type": "content", "content": {"type": "text", "text": "text"}}]
     assert "locations" not in shown
     assert "kind" not in shown
-    assert plan_in(ended) is None
+    assert acp_updates.plan_in(ended) is None
 
 
 def test_what_was_said_before_is_shown_again() -> None:
@@ -102,7 +102,7 @@ def test_what_was_said_before_is_shown_again() -> None:
         {"role": "assistant", "content": "It is 1."},
         {"role": "odd"},
     ]
-    shown = list(replayed(messages, CWD))
+    shown = list(acp_updates.replayed(messages, CWD))
     assert [(update["sessionUpdate"], update.get("content")) for update in shown] == [
         ("user_message_chunk", {"type": "text", "text": "Read"}),
         ("user_message_chunk", {"type": "image", "mimeType": "image/png", "data": "aGk="}),

@@ -31,23 +31,23 @@ from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.turn import Turn
-from tests.support.chat_endpoint import QUESTION, ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
+from tests.support.chat_endpoint import (
+    QUESTION,
+    ChatAgent,
+    Chatting,
+    QueryAgent,
+    Script,
+    chatting,
+    events_of,
+    failing,
+    saying,
+)
 from tests.support.on_demand import mcp, openai
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
 FUNCTION: JSON = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
-
-
-def failing(error: BaseException, *before: str) -> Script:
-    async def script(request: ChatRequest) -> AsyncGenerator[str | Reply]:
-        for piece in before:
-            yield piece
-        raise error
-        yield ""
-
-    return script
 
 
 class Held:

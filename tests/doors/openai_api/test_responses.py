@@ -17,7 +17,7 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge_doors.conversation.errors import ChatError
 from gaia_bridge_doors.openai_api.responses.response_request import StoredResponses, read_response_request
 from tests.support.agents import ScriptedAgent, tool
-from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
+from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, events_of, failing, saying
 from tests.support.on_demand import openai
 
 pytestmark = pytest.mark.anyio
@@ -41,16 +41,6 @@ def echoing() -> ChatAgent:
         yield Reply(json.dumps(list(request.messages)))
 
     return ChatAgent(script)
-
-
-def failing(error: BaseException, *before: str) -> Script:
-    async def script(request: ChatRequest) -> AsyncGenerator[str | Reply]:
-        for piece in before:
-            yield piece
-        raise error
-        yield ""
-
-    return script
 
 
 async def respond(server: Chatting, headers: dict[str, str] | None = None, **fields: Any) -> JSON:

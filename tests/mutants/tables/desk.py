@@ -74,7 +74,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ('if way == "http" and (agents or config or not servers):', "if False:"),
         ("token_variable is not None and not _VARIABLE.fullmatch(token_variable)", "False"),
         ("shown = line if _trimmed(line[1:]) in own else redacted(line)", "shown = line"),
-        ("shared=place.scope is Scope.WORKSPACE", "shared=True"),
+        ("shared=place.scope is FileScope.WORKSPACE", "shared=True"),
         ("            if len(chosen) == 1:\n                raise\n", "            raise\n"),
         ("is_here(editor) and usual_place(editor, scope) is not None", "usual_place(editor, scope) is not None"),
         ("if config is not None and not os.path.isfile(Path(folder, config)):", "if False:"),

@@ -62,7 +62,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
         "bridge/gaia_bridge/sources/upstream/crossing.py",
         (f"{_UPSTREAM}test_whose_question.py", f"{_UPSTREAM}test_relay.py"),
-        ("if is_object(meta) and SERVER_INFO_KEY in meta:", "if False:"),
+        ("    result = without_key(result, SERVER_INFO_KEY)\n", ""),
         ("if key not in _OUR_HOP} if request.meta else {}", "} if request.meta else {}"),
         ("if not state.startswith(_STATE):", "if False:"),
         ('return result | {"requestState": _STATE + state} if isinstance(state, str) else result', "return result"),

@@ -58,7 +58,7 @@ class _Place(Struct, eq=False):
         return self.engine is None
 
 
-class _Seated(Struct, frozen=True):
+class _ChatParts(Struct, frozen=True):
     """The parts that an engine needs to play turns."""
 
     seat: ChatRuntime
@@ -92,7 +92,7 @@ class ChatEngine:
         self._search = ToolSearch(ranked=options.ranked_search)
         self._suspended = SuspendedTurns(limits.suspended, limits.suspended_bytes)
         self._lock = threading.RLock()
-        self._seated: _Seated | None = None
+        self._seated: _ChatParts | None = None
         self._is_closed = False
         self.sessions = Sessions(limits, options.session_timeout, options.max_sessions, options.session_file)
         _ENGINES.add(self)
@@ -176,7 +176,7 @@ class ChatEngine:
             if self._seated is None or not self._seated.seat.lease.is_alive:
                 seat = ChatRuntime(self._name, self._options)
                 narrator = ConsoleOutput(self._agent.console, seat.console, seat.asking, self._options.limits)
-                self._seated = _Seated(seat, narrator, weakref.finalize(self, seat.leave_later))
+                self._seated = _ChatParts(seat, narrator, weakref.finalize(self, seat.leave_later))
                 self._seated.forgotten.atexit = False
             return self._seated.seat, self._seated.narrator
 

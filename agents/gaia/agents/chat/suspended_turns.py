@@ -32,7 +32,7 @@ class SuspendedTurns:
         self._maximum_bytes = maximum_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        self._turns: OrderedDict[tuple[str, ...], _Remembered] = OrderedDict()
+        self._turns: OrderedDict[tuple[str, ...], _SuspendedTurn] = OrderedDict()
         self._by_id: dict[str, tuple[str, ...]] = {}
 
     def remember(self, ids: Iterable[str], messages: Sequence[JSON]) -> None:
@@ -43,7 +43,7 @@ class SuspendedTurns:
             messages: From the model's first words to its calls of the client's tools, with the results of others.
         """
         names = tuple(ids)
-        turn = _Remembered(list(messages), sum(len(json.dumps(message, default=str)) for message in messages))
+        turn = _SuspendedTurn(list(messages), sum(len(json.dumps(message, default=str)) for message in messages))
         with self._lock:
             self._turns[names] = turn
             self._by_id |= dict.fromkeys(names, names)
@@ -71,6 +71,6 @@ class SuspendedTurns:
         return self._turns[names].messages
 
 
-class _Remembered(Struct, frozen=True):
+class _SuspendedTurn(Struct, frozen=True):
     messages: list[JSON]
     size: int

@@ -36,7 +36,7 @@ class TurnStream:
         self._lease = lease
         self._play = play
         self._pieces = pieces
-        self._running: _Running | None = None
+        self._running: _TurnState | None = None
 
     async def next(self) -> list[Piece]:
         """Wait for more: pieces, and at last the reply. Empty when that was it.
@@ -45,7 +45,7 @@ class TurnStream:
             Exception: What the turn ended with.
         """
         if self._running is None:
-            self._running = _Running(self._pieces)
+            self._running = _TurnState(self._pieces)
             self._lease.start(self._run)
         running = self._running
         pieces: list[Piece] = []
@@ -107,7 +107,7 @@ class TurnStream:
             running.over.set()
 
 
-class _Running:
+class _TurnState:
     """The state of a turn that has begun; made on the loop."""
 
     def __init__(self, pieces: int) -> None:

@@ -82,7 +82,7 @@ class _Open(Struct, frozen=True):
 
     lease: Lease
     servers: Servers
-    finalizer: weakref.finalize[[Lease, Servers], Any]
+    finalizer: weakref.finalize[..., Any]
 
 
 class MCPClientManager:
@@ -250,7 +250,8 @@ class MCPClientManager:
         with self._lock:
             open_, self._open = self._open, None
             if open_ is not None:
-                self._closing = _closed(open_)
+                open_.finalizer.detach()
+                self._closing = open_.lease.finish(open_.servers.close)
             closing = self._closing
         if closing is not None:
             await asyncio.shield(asyncio.wrap_future(closing))
@@ -333,7 +334,7 @@ class MCPClientManager:
                 servers = Servers(self._limits)
                 servers.listener = self._listener
                 lease = BACKGROUND.acquire()
-                finalizer = weakref.finalize(self, _close_later, lease, servers)
+                finalizer = weakref.finalize(self, lease.finish, servers.close)
                 finalizer.atexit = False  # the background loop closes everything by itself then
                 self._open = _Open(lease, servers, finalizer)
             return self._open
@@ -343,19 +344,3 @@ async def _there(lease: Lease, function: Callable[[], Coroutine[Any, Any, T]]) -
     """Wait for something on the background loop, which does not end meanwhile, if others clean up."""
     with BACKGROUND.acquire():
         return await lease.wait(function)
-
-
-def _closed(open_: _Open) -> Future[None] | None:
-    """Begin to close everything; the lease is given back when that is done."""
-    open_.finalizer.detach()
-    return _close_later(open_.lease, open_.servers)
-
-
-def _close_later(lease: Lease, servers: Servers) -> Future[None] | None:
-    try:
-        closing = lease.start(servers.close)
-    except RuntimeError:  # the background loop has ended
-        lease.release()
-        return None
-    closing.add_done_callback(lambda _: lease.release())
-    return closing

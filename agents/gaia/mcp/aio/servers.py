@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia.mcp.aio.limits import ManagerLimits
+from gaia.mcp.client.mcp_tool import free_name
 from gaia_bridge.bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.errors import AnswerError
@@ -27,12 +28,9 @@ from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
-    NamingPolicy,
     ServerSpec,
-    SourceKind,
     SourceState,
 )
-from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.text.json_types import JSON
@@ -226,17 +224,10 @@ def _named(servers: Iterable[Server], before: Mapping[str, ServerTool]) -> dict[
         if (identity := (tool.server.name, tool.name)) in offered
     }
     for (server, name), tool in offered.items():
-        named[_free_name(server, name, named)] = tool
+        fits = name not in named and _FITTING.fullmatch(name)
+        named[name if fits else free_name(server, name, named)] = tool
     _warn_of_others(named, before)
     return named
-
-
-def _free_name(server: str, name: str, taken: Mapping[str, ServerTool]) -> str:
-    if name not in taken and _FITTING.fullmatch(name):
-        return name
-    others = (SourceName("", SourceKind.AGENT, other) for other in taken)
-    names, _ = assign_names([*others, SourceName(server, SourceKind.SERVER, name)], NamingPolicy.DEFAULT)
-    return next(reversed(names))
 
 
 def _warn_of_others(named: Mapping[str, ServerTool], before: Mapping[str, ServerTool]) -> None:

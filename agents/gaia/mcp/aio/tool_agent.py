@@ -16,11 +16,9 @@ from gaia.llm.model import ChatModel
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.manager import MCPClientManager
 from gaia.mcp.aio.results import answered
-from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
+from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError, free_name
 from gaia_bridge.errors import ToolError
-from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.names import SourceName, assign_names
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON
 
 if TYPE_CHECKING:
     from gaia.mcp.aio.servers import ServerTool
@@ -163,9 +161,7 @@ class ToolAgent(Agent):
         """Return a key for the registry that none of the agent's own tools has."""
         if name not in self.tool_registry:
             return name
-        others = (SourceName("", SourceKind.AGENT, other) for other in self.tool_registry)
-        this = SourceName(tool.server.name, SourceKind.SERVER, tool.name)
-        key = next(reversed(assign_names([*others, this], NamingPolicy.DEFAULT)[0]))
+        key = free_name(tool.server.name, tool.name, self.tool_registry)
         logger.warning(
             "the agent has a tool '%s' of its own; that of MCP server '%s' is '%s'", name, tool.server.name, key
         )
@@ -178,15 +174,7 @@ class ToolAgent(Agent):
         except MCPToolError as problem:
             logger.warning("MCP server '%s': %s; it is left out", tool.server.name, problem)
             return None
-        annotations = mcp_tool.definition.get("annotations")
-        return {
-            **mcp_tool.to_gaia_format(tool.server.name),
-            "name": key,
-            "inputSchema": mcp_tool.input_schema,
-            "annotations": annotations if is_object(annotations) else {},
-            "_meta": mcp_tool.definition.get("_meta"),
-            "function": _calling(weakref.ref(self.mcp_manager), name),
-        }
+        return {**mcp_tool.entry(tool.server.name, _calling(weakref.ref(self.mcp_manager), name)), "name": key}
 
 
 MCPAgent = ToolAgent

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from gaia_bridge.config import Layer, LayerKind, LayerState, LoadReport
 
 __all__ = ["ConfigReport", "gaia_report"]
+
+_Mapping: Final[Any] = Mapping
+"""Its methods are taken one by one: a class cannot inherit from both a `Struct` and a `Mapping`."""
 
 
 def gaia_report(files: Iterable[Layer], config_file: Path) -> dict[str, Any]:
@@ -49,30 +52,14 @@ class ConfigReport(LoadReport, frozen=True, kw_only=True):
     def __getitem__(self, key: str) -> Any:
         return self._as_mapping()[key]
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._as_mapping()
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._as_mapping())
 
     def __len__(self) -> int:
         return len(self._as_mapping())
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """As of a mapping."""
-        return self._as_mapping().get(key, default)
-
-    def keys(self) -> KeysView[str]:
-        """As of a mapping."""
-        return self._as_mapping().keys()
-
-    def values(self) -> ValuesView[Any]:
-        """As of a mapping."""
-        return self._as_mapping().values()
-
-    def items(self) -> ItemsView[str, Any]:
-        """As of a mapping."""
-        return self._as_mapping().items()
+    __contains__, get = _Mapping.__contains__, _Mapping.get
+    keys, values, items = _Mapping.keys, _Mapping.values, _Mapping.items
 
     def _as_mapping(self) -> dict[str, Any]:
         return gaia_report((report.layer for report in self.layers), self.config_file)

@@ -13,15 +13,15 @@ from typing import Any, ClassVar, Final, Self
 from gaia.mcp.client.change_watcher import ChangeWatcher
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia.mcp.client.server_config import configured_server
-from gaia.mcp.client.skills import read_skill_file, read_skills
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia.mcp.client.validation import validation_message
 from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.json_schema.validation import OutputSchemas
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.names import source_prefix
-from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, PUBLISHED, UNDATED_REVISION, is_dated
 from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import printable
@@ -34,7 +34,10 @@ logger = logging.getLogger(__name__)
 _TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 _LIMITS: Final = UpstreamLimits()
 
-_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+_Request = Callable[..., dict[str, Any]]
+"""Makes a request, from its method and, if there are any, its parameters; returns its result."""
+
+_REVISIONS: Final = (*HANDSHAKE_REVISIONS, *PUBLISHED.names)
 """Revisions that a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
 
 
@@ -269,7 +272,7 @@ class MCPClient:
             RuntimeError: It is not connected, or answered with an error.
             TimeoutError: It did not answer in time.
         """
-        return read_skills(self._asked)
+        return [entry for entry in self._listed("skill", self._make_request) if is_object(entry)]
 
     def get_skill(self, uri: str) -> dict[str, Any]:
         """Read the present entry of one skill.
@@ -281,7 +284,7 @@ class MCPClient:
             RuntimeError: There is no such skill, or no connection.
             TimeoutError: It did not answer in time.
         """
-        entry = self._asked(SKILLS_GET, {"uri": uri}).get("skill")
+        entry = self._make_request(SKILLS_GET, {"uri": uri}).get("skill")
         return entry if is_object(entry) else {}
 
     def read_skill(self, skill: Mapping[str, Any], path: str = SKILL_FILE) -> bytes:
@@ -296,9 +299,13 @@ class MCPClient:
             RuntimeError: The server refused, or there is no connection.
             TimeoutError: It did not answer in time.
         """
-        return read_skill_file(self._asked, skill, path)
+        from gaia_bridge.sources.skills.verification import uri_of, verified
 
-    def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        uri = uri_of(skill, path)
+        contents = self._make_request("resources/read", {"uri": uri}).get("contents")
+        return verified(skill, uri, [item for item in contents if is_object(item)] if is_array(contents) else [])
+
+    def _make_request(self, method: str, *params: dict[str, Any]) -> dict[str, Any]:
         """Make a request, and return its result.
 
         Raises:
@@ -307,11 +314,7 @@ class MCPClient:
         """
         if not self.is_connected():
             raise RuntimeError(f"Not connected to MCP server '{self.name}'")
-        response = self.transport.send_request(method, params)
-        if (error := response.get("error")) is not None:
-            raise RuntimeError(f"MCP server '{self.name}' refused {method}: {_message_of(error)}")
-        result: object = response.get("result")
-        return result if is_object(result) else {}
+        return self._result(method, *params, refusal=f"MCP server '{self.name}' refused {method}: ")
 
     def explain_refusal(self, tool_name: str, details: str, arguments: Mapping[str, Any]) -> str:
         """Return the text for a model whose arguments the server refused.
@@ -445,34 +448,49 @@ class MCPClient:
 
     def _read_tools(self) -> list[MCPTool]:
         tools: list[MCPTool] = []
-        definitions: list[Any] = []
-        cursor: str | None = None
-        for _ in range(_LIMITS.pages):
-            page, cursor = self._read_page(cursor)
-            definitions += page
-            for definition in page:
-                try:
-                    tools.append(MCPTool.from_definition(definition))
-                except MCPToolError as problem:
-                    logger.warning("MCP server '%s': %s; it is left out", self.name, problem)
-            if cursor is None or len(tools) >= _LIMITS.tools:
-                break
+        definitions = self._listed("tool", self._result)
+        for definition in definitions:
+            try:
+                tools.append(MCPTool.from_definition(definition))
+            except MCPToolError as problem:
+                logger.warning("MCP server '%s': %s; it is left out", self.name, problem)
         self._outputs.replace(filter(is_object, definitions))
-        return tools[: _LIMITS.tools]
+        return tools
 
-    def _read_page(self, cursor: str | None) -> tuple[list[Any], str | None]:
-        if cursor is None:
-            response = self.transport.send_request("tools/list")
-        else:
-            response = self.transport.send_request("tools/list", {"cursor": cursor})
+    def _listed(self, kind: str, request: _Request) -> list[Any]:
+        """Return the items of a list, to the last page or to the limit.
+
+        Our own transports return all pages at once; those of other authors return one.
+
+        Args:
+            kind: A key of `KINDS`.
+            request: Makes a request, and raises as this does.
+
+        Raises:
+            RuntimeError: The server answered with an error, or without a list.
+            TimeoutError: It did not answer in time.
+        """
+        method, field = KINDS[kind].method, KINDS[kind].field
+        items: list[Any] = []
+        params: tuple[dict[str, Any], ...] = ()
+        for _ in range(_LIMITS.pages):
+            page = request(method, *params)
+            if not is_array(more := page.get(field)):
+                raise RuntimeError(f"it answered {method} without a list of {field}")
+            items += more
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or {"cursor": cursor} in params or len(items) >= _LIMITS.tools:
+                break
+            params = ({"cursor": cursor},)
+        return items[: _LIMITS.tools]
+
+    def _result(self, method: str, *params: dict[str, Any], refusal: str = "") -> dict[str, Any]:
+        """Make a request, and return its result; raise a `RuntimeError` that begins with `refusal` for an error."""
+        response = self.transport.send_request(method, *params)
         if (error := response.get("error")) is not None:
-            raise RuntimeError(_message_of(error))
-        result = response.get("result")
-        tools = result.get("tools") if is_object(result) else None
-        if not is_object(result) or not is_array(tools):
-            raise RuntimeError("it answered tools/list without a list of tools")
-        following = result.get("nextCursor")
-        return tools, following if isinstance(following, str) and following != cursor else None
+            raise RuntimeError(refusal + _message_of(error))
+        result: object = response.get("result")
+        return result if is_object(result) else {}
 
     def _notified(self, method: str, params: JSON) -> None:
         if method == _TOOLS_CHANGED:

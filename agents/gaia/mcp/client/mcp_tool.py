@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
+from gaia.agents.base.tools import ToolEntry
 from gaia_bridge.json_schema.parts import SchemaError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.protocol.names import SourceName, qualified_name
+from gaia_bridge.protocol.names import SourceName, assign_names, qualified_name
 from gaia_bridge.text.json_types import JSON, is_object
 
-__all__ = ["MCPTool", "MCPToolError", "registry_name"]
+__all__ = ["MCPTool", "MCPToolError", "free_name", "registry_name"]
 
 _EXTRAS: Final = ("enum", "default", "items")
 """Keywords of a parameter's schema beside its type and description that a model can make use of."""
@@ -67,6 +68,20 @@ class MCPTool:
             raise MCPToolError(f"tool {name!r}: its inputSchema is no JSON Schema: {error}") from None
         return cls(name, description if isinstance(description, str) else "", schema, definition)
 
+    def entry(self, server_name: str, function: Callable[..., Any]) -> ToolEntry:
+        """Return the tool as a whole entry of a tool registry.
+
+        Args:
+            server_name: What the server is called here.
+            function: Calls the tool.
+        """
+        entry = {**self.to_gaia_format(server_name), "inputSchema": self.input_schema, "function": function}
+        if self.annotations:
+            entry["annotations"] = self.annotations
+        if "_meta" in self.definition:
+            entry["_meta"] = self.definition["_meta"]
+        return entry
+
     def to_gaia_format(self, server_name: str, raw_server_name: str | None = None) -> dict[str, Any]:
         """Describe the tool as an entry of a tool registry, without its `function`.
 
@@ -97,6 +112,13 @@ def registry_name(server_name: str, tool_name: str) -> str:
     changed for that, it ends in a hash.
     """
     return qualified_name(SourceName(server_name, SourceKind.SERVER, tool_name), NamingPolicy.GAIA)
+
+
+def free_name(server_name: str, tool_name: str, taken: Iterable[str]) -> str:
+    """Return a name for a server's tool that is none of those that are taken: `<server>__<tool>`, or with a hash."""
+    others = (SourceName("", SourceKind.AGENT, name) for name in taken)
+    tool = SourceName(server_name, SourceKind.SERVER, tool_name)
+    return next(reversed(assign_names([*others, tool], NamingPolicy.DEFAULT)[0]))
 
 
 def _parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:

@@ -17,7 +17,7 @@ import anyio
 
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
-from gaia_bridge.client.transports.json_rpc import encoded
+from gaia_bridge.client.transports.json_rpc import encoded_message
 from gaia_bridge.contract import AgentLike, Publishable, Source
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.model import NamingPolicy
@@ -26,7 +26,7 @@ from gaia_bridge.protocol.messages import error_message, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
@@ -92,8 +92,8 @@ class _AgentLink:
         self._receiver = receiver
         self._patience = patience
         """Seconds for the source to end what nobody wants any more."""
-        self._handshake = Connection(_Channel(self, None, can_ask=True), is_shared=True)
-        self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest, is_shared=True)
+        self._handshake = ClientConnection(_Channel(self, None, can_ask=True), is_shared=True)
+        self._modern = ClientConnection(_Channel(self, None, can_ask=False), PUBLISHED.latest, is_shared=True)
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -101,7 +101,7 @@ class _AgentLink:
         """Send one request and return its response. The request is cancelled with its caller."""
         if self._closed:
             raise ConnectionLostError
-        message = json.loads(encoded(message))
+        message = json.loads(encoded_message(message))
         modern = says_revision(message)
         revisions = self.dispatcher.settings.revisions
         if modern and (problem := envelope_problem(message, revisions=revisions)):
@@ -130,7 +130,7 @@ class _AgentLink:
 
     async def notify(self, message: JSON) -> None:
         """Take a notification, or the answer to a question."""
-        message = json.loads(encoded(message))
+        message = json.loads(encoded_message(message))
         if "method" in message:
             self.dispatcher.notified(self._handshake, message)
         else:

@@ -6,6 +6,8 @@ import builtins
 import hashlib
 import importlib
 import importlib.util
+import linecache
+import pkgutil
 import re
 import sys
 from collections import deque
@@ -57,11 +59,8 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
     frames = list(_frames(error))
     where = _where(frames)
     if isinstance(error, ModuleNotFoundError) and error.name:
-        problem = f"{doing} failed{where}: it needs the module {error.name!r}, which is not installed"
-        hint = f"install it beside gaia-bridge, in {sys.prefix}"
-        if error.name.partition(".")[0] == "fastmcp":
-            hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
-        return problem, hint
+        reason, hint = _missing_module(error.name, frames)
+        return f"{doing} failed{where}: it needs the module {error.name!r}, which {reason}", hint
     name, existing, module = _missing_name(error)
     hint = _hint_at_place(name, module) or did_you_mean(name, existing)
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
@@ -74,17 +73,39 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
     return f"{doing} raised {type(error).__name__}{where}" + (f": {text}" if text else ""), hint
 
 
+def _missing_module(name: str, frames: Sequence[_Frame]) -> tuple[str, str]:
+    """Return why there is no module of that name, and the remedy."""
+    parent = name.rpartition(".")[0]
+    package = sys.modules.get(parent)
+    # A package without a file is a namespace, to which other distributions add modules.
+    if package is not None and getattr(package, "__file__", None) is not None:
+        line = linecache.getline(frames[-1].file, frames[-1].line) if frames else ""
+        imported = re.search(rf"from\s+{re.escape(name)}\s+import\s+\(?\s*(\w+)", line)
+        hint = _hint_at_place(imported[1], parent) if imported else ""
+        modules = [f"{parent}.{each.name}" for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
+        is_ours = parent.partition(".")[0] in OWN_PACKAGES
+        return f"{parent!r} does not have", hint or did_you_mean(name, _FOR_AUTHORS if is_ours else modules)
+    hint = f"install it beside gaia-bridge, in {sys.prefix}"
+    if name.partition(".")[0] == "fastmcp":
+        hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
+    return "is not installed", hint
+
+
 def _missing_name(error: BaseException) -> tuple[str, Iterable[str], str]:
     """Return the missing name that an error is about, the names that exist, and the module that should have it."""
     if isinstance(error, ImportError) and (match := _NOT_IMPORTED.match(_text(error))):
-        module = sys.modules.get(match["module"])
-        return match["name"], (*getattr(module, "__all__", ()), *dir(module)), match["module"]
+        return match["name"], _names_of(sys.modules.get(match["module"])), match["module"]
     if isinstance(error, NameError) and isinstance(error.name, str) and error.__traceback__ is not None:
         frame = deque(walk_tb(error.__traceback__), 1)[0][0]
         return error.name, (*frame.f_locals, *frame.f_globals, *dir(builtins)), ""
     if isinstance(error, AttributeError) and isinstance(error.name, str) and isinstance(error.obj, ModuleType):
-        return error.name, dir(error.obj), error.obj.__name__
+        return error.name, _names_of(error.obj), error.obj.__name__
     return "", (), ""
+
+
+def _names_of(module: ModuleType | None) -> Iterable[str]:
+    """Return the names in a module, with the public ones that it imports when they are used."""
+    return (*getattr(module, "__all__", ()), *dir(module))
 
 
 def _hint_at_place(name: str, module: str) -> str:

@@ -48,7 +48,7 @@ from gaia_bridge.constants import SHIPPED_AGENTS, WINDOW_AGENTS
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.names import MAX_NAME, clean_name
-from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
+from gaia_bridge.runtime.own_loop import FactoryTimeoutError, OwnLoop
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.parts import parts_of
 from gaia_bridge.sources.functions.collection import ModuleFunctions, has_decorated_members
@@ -112,9 +112,9 @@ def find_agents(
     folder = root.absolute() if root else current_folder()
     shipped = WINDOW_AGENTS if in_windows else SHIPPED_AGENTS
     searches = [
-        _Shipped(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
+        _ShippedSearch(name, folder, shipped[name]) if in_windows and name in shipped else _Search(name, folder, limits)
         for name in references
-    ] or [_Shipped(name, folder, place) for name, place in shipped.items()]
+    ] or [_ShippedSearch(name, folder, place) for name, place in shipped.items()]
     taken: set[str] = set()
     return [
         replace(result, agents=tuple(_with_unique_name(agent, taken) for agent in result.agents))
@@ -138,14 +138,14 @@ def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits 
     return list(result.agents)
 
 
-def place_of(reference: str, *, root: Path | None = None) -> Path | None:
+def place_of(reference: str) -> Path | None:
     """Return the file or folder that a reference names, which may be missing; `None` for modules and installed agents.
 
     Raises:
         AgentLoadError: It names the folder of a user that does not exist.
         ConfigError: The current folder is gone.
     """
-    search = _Search(reference, root.absolute() if root else current_folder())
+    search = _Search(reference, current_folder())
     if match := _FILE_REFERENCE.fullmatch(reference):
         return search.path(match["path"])
     if _is_folder(reference):
@@ -355,7 +355,7 @@ class _Search:
         loop, seconds = OwnLoop(name), self.limits.factory_timeout
         try:
             made = loop.run(coming, seconds, self.limits.farewell)
-        except FactoryTimeout:
+        except FactoryTimeoutError:
             problem = f"{name}() has not returned within {seconds:g} s"
             raise self.error(problem, "it may connect to something later, when a tool first needs it") from None
         except BaseException as error:  # noqa: B036 - the boundary: see the package's description
@@ -445,7 +445,7 @@ class _Search:
         return AgentLoadError(self.reference, one_line(problem), one_line(hint))
 
 
-class _Shipped(_Search):
+class _ShippedSearch(_Search):
     """The search for an agent that ships with the bridge, also where its entry point is not installed."""
 
     def __init__(self, reference: str, root: Path, place: str) -> None:

@@ -34,8 +34,9 @@ from gaia_bridge.client.transport import ConnectionLostError, StartTimeoutError,
 from gaia_bridge.client.transport_factory import limits_for, transport_for
 from gaia_bridge.errors import AgentLoadError, ServerUnavailableError, ToolError
 from gaia_bridge.model import Progress, ServerSpec
+from gaia_bridge.protocol.kinds import PROMPT, RESOURCE, SKILL, TEMPLATE, TOOL, DefinitionKind
 from gaia_bridge.protocol.names import clean_name
-from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET, declares_skills
+from gaia_bridge.protocol.skills import SKILL_FILE, SKILLS_GET
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -257,19 +258,19 @@ class Client:
 
     async def list_tools(self) -> list[JSON]:
         """Return all tools, to the last page."""
-        return await self._listed("tool", "tools")
+        return await self._listed(TOOL)
 
     async def list_prompts(self) -> list[JSON]:
         """Return all prompts, to the last page."""
-        return await self._listed("prompt", "prompts")
+        return await self._listed(PROMPT)
 
     async def list_resources(self) -> list[JSON]:
         """Return all resources, to the last page."""
-        return await self._listed("resource", "resources")
+        return await self._listed(RESOURCE)
 
     async def list_resource_templates(self) -> list[JSON]:
         """Return all templates of resources, to the last page."""
-        return await self._listed("resource template", "resources")
+        return await self._listed(TEMPLATE)
 
     async def call_tool(
         self,
@@ -340,10 +341,7 @@ class Client:
 
     async def list_skills(self) -> list[JSON]:
         """Return the entries of all skills (SEP-2640), to the last page, with digests of their files; fetch no file."""
-        if not declares_skills(self.capabilities):
-            return []
-        with self._failures():
-            return _objects(await self.connection.list_all("skill"))
+        return await self._listed(SKILL)
 
     async def get_skill(self, uri: str) -> JSON:
         """Return the current entry of one skill, with the digests of its files.
@@ -470,11 +468,11 @@ class Client:
             return BridgeTransport(target, self._endpoint)
         return target
 
-    async def _listed(self, kind: str, capability: str) -> list[JSON]:
-        if capability not in self.capabilities:
+    async def _listed(self, kind: DefinitionKind) -> list[JSON]:
+        if not kind.is_declared(self.capabilities):
             return []
         with self._failures():
-            return _objects(await self.connection.list_all(kind))
+            return _objects(await self.connection.list_all(kind.name))
 
     @contextmanager
     def _failures(self) -> Generator[None]:

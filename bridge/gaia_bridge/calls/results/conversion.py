@@ -19,7 +19,7 @@ from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, Reso
 from gaia_bridge.protocol.definition_repairs import repaired_result
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES, result_problem
 from gaia_bridge.text.escaping import valid_text
-from gaia_bridge.text.json_text import to_json
+from gaia_bridge.text.json_text import to_json, with_valid_text
 from gaia_bridge.text.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
@@ -141,6 +141,11 @@ def is_input_required(result: object) -> TypeGuard[JSON]:
     return is_object(result) and result.get("resultType") == "input_required"
 
 
+_NO_INPUT: Final = frozenset({"EOF when reading a line", ""})
+"""The texts of an `EOFError` of `input()` and of `getpass`."""
+_ASK_THE_CLIENT: Final = "nobody answers input() here; ask the user by get_request_context().elicit(MESSAGE, FORM)"
+
+
 def failure_text(error: BaseException, what: str, reference: str) -> str:
     """Return the text that a peer may read about a failure of agent code, such as `tool 'x'`.
 
@@ -157,6 +162,8 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
             return f"{what} was cancelled before it finished"
         case _:
             kind = type(error).__name__
+            if isinstance(error, EOFError) and words(error) in _NO_INPUT:
+                kind += f" ({_ASK_THE_CLIENT})"
             return f"{what} failed with {kind}; the details are logged under reference {reference}"
 
 
@@ -274,11 +281,11 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         try:
             plain = _plain(value)
         except UnicodeEncodeError:  # a key
-            plain = _plain(_without_surrogates(value))
+            plain = _plain(with_valid_text(value))
         try:
             encoded = to_json(plain)
         except ValueError:  # lone surrogates
-            plain = _without_surrogates(plain)
+            plain = with_valid_text(plain)
             encoded = to_json(plain)
         if len(encoded) >= _MAX_DIGITS and _has_long_number(plain):
             json.dumps(plain)  # raises if it is too long
@@ -430,13 +437,3 @@ def _check_size(size: int, limit: int) -> None:
         raise ToolError(
             f"the result has {size:,} bytes; at most {limit:,} can be sent. Return less, or a link to the data."
         )
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return valid_text(value)
-    if is_array(value):
-        return [_without_surrogates(item) for item in value]
-    if is_object(value):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    return value

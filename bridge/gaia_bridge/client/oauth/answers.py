@@ -15,7 +15,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import ValidationError
 
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, url_for_log
+from gaia_bridge.client.transports.http.http_values import named_status, url_for_log
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import from_json
 from gaia_bridge.text.json_types import is_object

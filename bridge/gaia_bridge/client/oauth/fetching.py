@@ -25,10 +25,10 @@ import httpx2
 
 from gaia_bridge.client.oauth.errors import FetchError
 from gaia_bridge.client.transport import LaunchError
-from gaia_bridge.client.transports.http_client import proxy_to
-from gaia_bridge.client.transports.http_values import origin, reason_of, url_for_log
-from gaia_bridge.client.transports.tls import verifying_context
-from gaia_bridge.client.transports.tunnel import refusal_of
+from gaia_bridge.client.transports.http.http_client import proxy_to
+from gaia_bridge.client.transports.http.http_values import origin, reason_of, url_for_log
+from gaia_bridge.client.transports.http.tls import verifying_context
+from gaia_bridge.client.transports.http.tunnel import refusal_of
 from gaia_bridge.config.proxies import Proxy
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.escaping import one_line

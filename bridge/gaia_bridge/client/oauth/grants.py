@@ -166,7 +166,7 @@ def _user_client(
     async def callback() -> AuthorizationCodeResult:
         return answers.pop()
 
-    storage = _Registered(store, options, redirect_uri, lambda: check_authorization_server(client, options))
+    storage = _ClientStorage(store, options, redirect_uri, lambda: check_authorization_server(client, options))
     client = _UserClient(url, metadata, storage, redirect, callback, options.client_metadata_url)
     client.issuer = options.issuer
     return client
@@ -178,7 +178,7 @@ def _with_one_query(address: str) -> str:
     return f"{page}&{parameters}" if "?" in page else address
 
 
-class _Registered:
+class _ClientStorage:
     """The storage interface for an SDK client that logs users in; the options may name a client that is registered."""
 
     def __init__(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaia_bridge.client.oauth.kept import default_folder, prefix_of
-from gaia_bridge.client.transports.http_values import usable_url
+from gaia_bridge.client.transports.http.http_values import usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextvars
 import logging
 import shlex
-import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from pathlib import Path
 from typing import Final
@@ -32,7 +31,7 @@ from gaia_bridge.client.oauth.grants import SdkClient, check_authorization_serve
 from gaia_bridge.client.oauth.interaction import Login, NoInteraction, UserInteraction
 from gaia_bridge.client.oauth.store import StoredLogin, TokenStore
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import origin, usable_url
+from gaia_bridge.client.transports.http.http_values import origin, usable_url
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
@@ -62,14 +61,12 @@ def oauth_for(
     *,
     interaction: UserInteraction | None = None,
     folder: Path | None = None,
-    tls: ssl.SSLContext | None = None,
 ) -> ServerAuthorization:
     """Create the authorisation for one server; the `auth=` of its transport. Does nothing until the server demands it.
 
     Args:
         interaction: Asks the user to log in; without it, a request that needs a login fails with the command to run.
         folder: The folder of logins; `~/.gaia/oauth`, if not given.
-        tls: The TLS context that verifies authorization servers; the system's authorities, if not given.
 
     Raises:
         ConfigError: The OAuth options are incomplete, or logins are switched off.
@@ -87,21 +84,22 @@ def oauth_for(
         options,
         interaction or NoInteraction(f"gaia-bridge login {shlex.quote(spec.name)}"),
         TokenStore(url, options.client_id, options.issuer, folder),
-        Fetcher(url, limits, issuer=options.issuer, tls=tls, proxy=spec.proxy),
+        Fetcher(url, limits, issuer=options.issuer, proxy=spec.proxy),
         with_token(spec.name, url, " --force"),
     )
 
 
 class _Attempt(Struct):
-    """The steps that were taken for one request."""
+    """One request, and the steps that were taken for it."""
 
+    request: httpx2.Request
     token: str | None
     renewed: bool = False
     logged_in: bool = False
     step_ups: int = 0
 
 
-class _Made(Struct):
+class _Login(Struct):
     """A login that was made in this process, as long as no other has replaced it."""
 
     token: str
@@ -136,7 +134,7 @@ class ServerAuthorization(httpx2.Auth):
         self._login: StoredLogin | None = None
         self._failures = 0
         self._failure: AuthorizationError | None = None
-        self._made: _Made | None = None
+        self._made: _Login | None = None
 
     async def forget(self) -> None:
         """Delete the stored login and the client registration: the next login begins anew.
@@ -170,7 +168,7 @@ class ServerAuthorization(httpx2.Auth):
         """
         if origin(request.url) != origin(self.url):
             raise AuthorizationError("its token is not for another server")
-        attempt = _Attempt(await self._token(request))
+        attempt = _Attempt(request, await self._token(request))
         for _ in range(_CHALLENGES):
             request.headers.pop("authorization", None)
             if attempt.token is not None:
@@ -180,7 +178,7 @@ class ServerAuthorization(httpx2.Auth):
                 self._made.accepted = True
             if not self._is_worth_another(attempt, response):
                 return
-            await self._authorise(attempt, request, response)
+            await self._authorise(attempt, response)
 
     def _is_worth_another(self, attempt: _Attempt, response: httpx2.Response) -> bool:
         """Whether another token could change the answer; an error if the server demands one again and again."""
@@ -204,11 +202,11 @@ class ServerAuthorization(httpx2.Auth):
         login = self._login
         if not login.stale:
             return login.access_token
-        attempt = _Attempt(login.access_token)
-        await self._authorise(attempt, request, None)
+        attempt = _Attempt(request, login.access_token)
+        await self._authorise(attempt, None)
         return attempt.token
 
-    async def _authorise(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+    async def _authorise(self, attempt: _Attempt, refusal: httpx2.Response | None) -> None:
         """Get another token than that of the attempt: by a flow of its own, or from one that is in progress.
 
         The refusal is the server's answer to that token; `None` if the request was not sent.
@@ -219,7 +217,7 @@ class ServerAuthorization(httpx2.Auth):
                 raise self._failure  # this request waited for that flow, and shares its outcome
             try:
                 async with self._store.locked(self._limits.login_timeout):
-                    await self._get_token(attempt, request, refusal)
+                    await self._get_token(attempt, refusal)
             except LoginNotAcceptedError:  # there was no flow whose outcome others could share
                 raise
             except AuthorizationError as error:
@@ -229,7 +227,7 @@ class ServerAuthorization(httpx2.Auth):
             finally:
                 self._login = self._store.login
 
-    async def _get_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+    async def _get_token(self, attempt: _Attempt, refusal: httpx2.Response | None) -> None:
         if self.url.scheme != "https" and not is_loopback_host(self.url.host):
             raise AuthorizationError("a token would cross the network for all to read; use https")
         earlier = self._store.login.access_token
@@ -237,18 +235,18 @@ class ServerAuthorization(httpx2.Auth):
         if login.access_token != earlier:
             self._made = None
         if login.access_token in (None, attempt.token) or login.stale:
-            await self._replace_token(attempt, request, refusal)
+            await self._replace_token(attempt, refusal)
         attempt.token = self._store.login.access_token
 
-    async def _replace_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+    async def _replace_token(self, attempt: _Attempt, refusal: httpx2.Response | None) -> None:
         if refusal is not None:
             self._insist_on_news(attempt, refusal)
         if not attempt.renewed and not (refusal is not None and _wants_more(refusal)):
             attempt.renewed = True
-            if await self._renew(request):
+            if await self._renew(attempt.request):
                 return
         if refusal is not None:
-            await self._log_in(request, refusal)
+            await self._log_in(attempt.request, refusal)
             attempt.logged_in = True
 
     def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
@@ -320,7 +318,7 @@ class ServerAuthorization(httpx2.Auth):
             raise AuthorizationError("the authorization server gave no token")
         if isinstance(client, OAuthClientProvider):
             requested = client.context.client_metadata.scope
-        self._made = _Made(tokens.access_token, requested)
+        self._made = _Login(tokens.access_token, requested)
 
     def _challenge(self, refusal: httpx2.Response) -> httpx2.Response:
         """Copy the refusal for the SDK: without a body, and with the user's scope where the server names none."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -12,9 +14,11 @@ import msgspec
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.transport import Link, Receiver, Transport, UpstreamError
+from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.text.escaping import one_line, printable, without_hidden
 from gaia_bridge.text.json_text import from_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.redaction import redacted
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _QUICK_ENCODER: Final = msgspec.json.Encoder()
@@ -22,13 +26,17 @@ _RESPONSE: Final = frozenset({"result", "error"})
 _BARE_RESPONSE: Final = _RESPONSE | {"id"}
 _BATCH: Final = 1_000
 """The most messages of one batch, which is processed without a pause; no message of ours has so many answers."""
+_SHOWN: Final = 3
+"""The most lines of garbage that are kept to be shown to people."""
+_ANSWERS: Final = re.compile(rb'"(?:jsonrpc|result|error)"\s*:')
+"""Keys near an end of each response, and seldom in a line of a log."""
 
 
 class NoMessageError(UpstreamError):
     """The server wrote something that is no JSON object, and so no message."""
 
 
-def encoded(message: JSON) -> bytes:
+def encoded_message(message: JSON) -> bytes:
     """Encode a message as UTF-8, on one line; a lone surrogate becomes a question mark, NaN an `UpstreamError`."""
     try:
         written = _QUICK_ENCODER.encode(message)
@@ -92,6 +100,14 @@ def is_message(value: JSON) -> bool:
     return "id" in value and not _RESPONSE.isdisjoint(value) and value.keys() <= _BARE_RESPONSE
 
 
+def messages_in_line(line: bytes) -> list[JSON]:
+    """Parse the messages in one line of a child's standard output; none if it is no JSON-RPC."""
+    try:
+        return [message for message in messages(line) if is_message(message)]
+    except UpstreamError:
+        return []
+
+
 def is_response(message: JSON) -> bool:
     """Whether a message is a response; otherwise it is a request or a notification. Some servers write every field."""
     return not isinstance(message.get("method"), str)
@@ -117,6 +133,22 @@ def response_to(request_id: int, message: JSON) -> JSON:
     return message
 
 
+def plain_response(line: bytes) -> JSON | None:
+    """Parse a line that is a response to a request with a number, and nothing unusual; `None` for all others."""
+    try:
+        message: Any = from_json(line, allow_inf_nan=False)
+        is_plain = type(message["id"]) is int and message["jsonrpc"] == "2.0" and "method" not in message
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return message if is_plain else None
+
+
+def request_id_of(line: OversizedLine | bytes) -> int | None:
+    """Return the id of the request that an unreadable response answers, if one of its ends has the id."""
+    head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line, None)
+    return own_id(identifier_of(head, tail, _ANSWERS))
+
+
 def error_words(error: object) -> str:
     """Return the text of an error that is not a JSON-RPC error, to be added to a sentence; empty if it has none."""
     text = error.get("message") if is_object(error) else error
@@ -127,6 +159,36 @@ def cancellation(request_id: int) -> JSON:
     """Return the notification that a request is cancelled, with the reason of the first caller, if there is one."""
     params = {"requestId": request_id, "reason": cancel_reason("nobody waits for the answer any more")}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+class Garbage:
+    """Counts the lines of a child that are no messages; at most `budget` within `window` seconds are tolerated."""
+
+    def __init__(
+        self, budget: int, window: float, now: Callable[[], float], secrets: Callable[[str], str] = redacted
+    ) -> None:
+        self._secrets = secrets
+        self._window = window
+        self._now = now
+        self._times: deque[float] = deque(maxlen=budget + 1)
+        self.count = 0
+        """The number of lines in all."""
+        self.first: list[str] = []
+        """The first lines, made printable."""
+
+    def add(self, line: bytes) -> bool:
+        """Count a line; return whether that is still within the budget."""
+        now = self._now()
+        self.count += 1
+        self._times.append(now)
+        if len(self.first) < _SHOWN:
+            self.first.append(self.for_log(line[:400].decode("utf-8", "replace")))
+        full = len(self._times) == self._times.maxlen
+        return not (full and now - self._times[0] < self._window)
+
+    def for_log(self, text: str) -> str:
+        """Make text of the child fit for people: short, printable and without secrets."""
+        return printable(self._secrets(text), 200)
 
 
 class ForeignTransport:

@@ -88,6 +88,7 @@ class AccessPolicy(Struct, frozen=True):
         cls,
         host: str,
         port: int,
+        *,
         allow_hosts: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
         token: str | LiveToken | None = None,
@@ -146,6 +147,7 @@ class AccessPolicy(Struct, frozen=True):
     def for_hosts(
         cls,
         hosts: Iterable[str],
+        *,
         origins: Iterable[str] = (),
         token: str | None = None,
         limits: HttpLimits | None = None,

@@ -28,11 +28,11 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy, is_person, words_for_people
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
-from gaia_bridge.server.http.request_heads import PARSED, WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
-from gaia_bridge.server.transports.sse import SseTransport
+from gaia_bridge.server.transports.scope_keys import PARSED, WHOLE_BODY
+from gaia_bridge.server.transports.sse import SseEndpoint
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array
 
@@ -56,7 +56,7 @@ class HttpBinding:
         self._prefix = prefix
         self._handshake = HandshakeHttp(dispatcher, limits)
         self._modern = ModernHttp(dispatcher, limits)
-        self._sse = SseTransport(dispatcher, f"{prefix}/messages/", limits)
+        self._sse = SseEndpoint(dispatcher, f"{prefix}/messages/", limits)
 
     def close(self) -> None:
         """End every session."""

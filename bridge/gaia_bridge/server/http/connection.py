@@ -32,24 +32,28 @@ from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.messages import decoded
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
-from gaia_bridge.server.direct_calls import ADMITTED, DIRECT, TAKES_OVER
-from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for, error_body
+from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for
 from gaia_bridge.server.http.guard import REQUEST_ID
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
 from gaia_bridge.server.http.request_heads import (
-    BODY_ARRIVED,
-    DISCONNECT,
     HEAD_END,
     INVALID_REQUEST,
-    PARSED,
-    SAME_HEAD,
-    WHOLE_BODY,
     Departure,
     SeenHead,
     fields_problem,
     head_problem,
 )
 from gaia_bridge.server.transports.http_direct import HttpDirectClient
+from gaia_bridge.server.transports.scope_keys import (
+    ADMITTED,
+    BODY_ARRIVED,
+    DIRECT,
+    DISCONNECT,
+    PARSED,
+    SAME_HEAD,
+    TAKES_OVER,
+    WHOLE_BODY,
+)
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)
@@ -218,10 +222,12 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        if self._part is _Part.HEAD and (not self._held if self._read_same() else self._body_wait):
-            self._watch()  # nearly all requests take this way
-        else:
+        if self._part is _Part.HEAD:
+            self._read_same()
+        if self._held and self._body_wait is None:
             self._read()
+        else:
+            self._watch()  # nearly all requests take this way: they are read, or wait for their body
 
     def _read(self) -> None:
         try:
@@ -592,7 +598,7 @@ class HttpConnection(HttpToolsProtocol):
         if cycle is None or not in_body or not cycle.response_started:
             if cycle is not None:
                 cycle.leave()
-            self._answer(status, error_body(message))
+            self._answer(status, body_for("", status, message))
             self.transport.close()
         elif cycle.response_complete:
             self.transport.close()

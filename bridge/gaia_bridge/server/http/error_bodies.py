@@ -5,10 +5,10 @@ Below `/v1/` that is OpenAI's, so that its client libraries make their own excep
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_text import to_json
 from gaia_bridge.text.json_types import JSON
@@ -22,18 +22,12 @@ NEVER_AGAIN: Final = {"x-should-retry": "false"}
 by then, and what may have had an effect is never sent twice."""
 
 
-def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
-    """Return the serialised JSON-RPC error that answers a request; without an id where only its head is known."""
-    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
-    return json.dumps(error, separators=(",", ":")).encode()
-
-
 def body_for(
     path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
 ) -> bytes:
     """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC."""
     if not path.startswith(CHAT_PREFIX):
-        return error_body(message, code, request_id)
+        return encoded_error(Refusal(code, message, request_id))
     if status == 401:
         message += " Clients of this API send what they call the API key in this way."
     return to_json(chat_error(status, message, _REFUSAL_CODES.get(status)))

@@ -35,11 +35,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaia_bridge.server.direct_calls import ADMITTED
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, PARSED, SAME_HEAD, TWO_LENGTHS, WHOLE_BODY
+from gaia_bridge.server.http.request_heads import TWO_LENGTHS
+from gaia_bridge.server.transports.scope_keys import ADMITTED, BODY_ARRIVED, PARSED, SAME_HEAD, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Guard:
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        accepted: _Accepted | None = facts[self] if self in facts else None
+        accepted: _AcceptedHead | None = facts[self] if self in facts else None
         # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
         if accepted is not None and accepted.token == self._token.text:
             if accepted.changes:
@@ -127,11 +127,11 @@ class Guard:
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            facts[self] = accepted = _Accepted(head, self._token.text, forwarded.changes)
+            facts[self] = accepted = _AcceptedHead(head, self._token.text, forwarded.changes)
             facts[ADMITTED] = partial(self._still_admits, accepted)
             await self._forward(head, scope, receive, send)
 
-    def _still_admits(self, accepted: _Accepted) -> bool:
+    def _still_admits(self, accepted: _AcceptedHead) -> bool:
         """Return whether an accepted head would be accepted again."""
         return accepted.token == self._token.text
 
@@ -297,7 +297,7 @@ class _Head(NamedTuple):
     """The headers of proxies, by their names."""
 
 
-class _Accepted(NamedTuple):
+class _AcceptedHead(NamedTuple):
     """A head that was accepted."""
 
     head: _Head

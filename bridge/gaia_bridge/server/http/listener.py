@@ -18,8 +18,8 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Collection, Generator, Sequence
+from typing import Any, Final, cast
 
 import anyio
 import uvicorn
@@ -36,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted; uvicorn's own default."""
+
+PORT_IN_USE: Final = "the port is in use"
+"""The problem of an address that another program listens on."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -109,7 +112,7 @@ def _listen(family: socket.AddressFamily, sockaddr: tuple[Any, ...]) -> socket.s
 def _listen_error(address: str, error: OSError) -> ListenError:
     match error.errno:
         case errno.EADDRINUSE:
-            return ListenError(address, "the port is in use", "stop the other program, or choose another --port")
+            return ListenError(address, PORT_IN_USE, "stop the other program, or choose another --port")
         case errno.EACCES:
             return ListenError(address, "not permitted", "ports below 1024 are reserved: choose another --port")
         case errno.EADDRNOTAVAIL:
@@ -284,23 +287,24 @@ class _Server(uvicorn.Server):
 
 async def serve_until_cancelled(
     make_app: Callable[[AccessPolicy], ASGIApp],
+    policy_for: Callable[[str, int], AccessPolicy],
     host: str,
     port: int,
-    hosts: Iterable[str],
-    origins: Iterable[str],
-    token: str | None,
-    public_url: str | None,
-    proxies: Iterable[str],
-    limits: HttpLimits,
+    *,
     on_shutdown: Callable[[], None],
     task_status: TaskStatus[list[str]],
 ) -> None:
-    """Listen and serve; see `Bridge.serve_http`. The status is started with the URLs that are served."""
+    """Listen and serve; see `Bridge.serve_http`.
+
+    Args:
+        make_app: Returns the application that a policy guards.
+        policy_for: Returns the policy of the address, with the port that is really bound.
+        task_status: Started with the URLs that are served.
+    """
     sockets = bind(host, port)
     try:
-        bound: int = sockets[0].getsockname()[1]
-        policy = AccessPolicy.for_address(host, bound, hosts, origins, token, limits, public_url, proxies)
-        server = HttpServer(make_app(policy), sockets=sockets, limits=limits, on_shutdown=[on_shutdown])
+        policy = policy_for(host, sockets[0].getsockname()[1])
+        server = HttpServer(make_app(policy), sockets=sockets, limits=policy.limits, on_shutdown=[on_shutdown])
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
             task_status.started([f"http://{_authority(*address)}" for address in server.addresses])

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.server.transports.scope_keys import MOUNTED_AT
 
 if TYPE_CHECKING:
     from starlette.types import Scope
@@ -29,8 +30,6 @@ UNIX: Final = "unix"
 """The name for clients that connect by a socket that has no address."""
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-MOUNTED_AT: Final = "gaia_bridge.mounted_at"
-"""The key of a scope for the path that leads to us: links that clients are given begin with it."""
 
 
 class PublicUrl(Struct, frozen=True):

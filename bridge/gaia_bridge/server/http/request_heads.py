@@ -12,23 +12,11 @@ from typing import Any, Final, NamedTuple
 from gaia_bridge.server.http.access_policy import quoted
 
 HEAD_END: Final = b"\r\n\r\n"
-BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
-"""The name of an ASGI extension of our listener: all of the body is here, so that nobody has to wait for it."""
-SAME_HEAD: Final = "gaia_bridge.same_head"
-"""The name of another extension: facts about the head of this request, kept for when the same head comes next on the
-connection. A dictionary, with a key for each part of the code that keeps facts."""
-WHOLE_BODY: Final = "gaia_bridge.whole_body"
-"""The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
-returns them, too."""
 
 PARSED: Final = "gaia_bridge.parsed"
 """The name of another extension: the JSON value of such a body, and its bytes, if it was read already."""
 
 logger = logging.getLogger(__name__)
-
-DISCONNECT: Final = "gaia_bridge.disconnect"
-"""The name of an ASGI extension of our listener, which other servers have not. Its `on_disconnect(callback)` calls back
-when the client leaves before its answer is complete, and returns a function that ends this."""
 
 
 class SeenHead(NamedTuple):
@@ -39,7 +27,7 @@ class SeenHead(NamedTuple):
     """Bytes of the body that follows."""
     scope: dict[str, Any]
     facts: dict[object, Any]
-    """See `SAME_HEAD`."""
+    """See `scope_keys.SAME_HEAD`."""
 
 
 TWO_LENGTHS: Final = "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."

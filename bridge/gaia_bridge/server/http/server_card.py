@@ -21,8 +21,8 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revisions
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy, split_authority
-from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
+from gaia_bridge.server.transports.scope_keys import MOUNTED_AT
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_text import valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object

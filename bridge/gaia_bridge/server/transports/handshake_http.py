@@ -14,7 +14,7 @@ from gaia_bridge.protocol.messages import (
     batch_problem,
     batched_problem,
     encoded,
-    error_bytes,
+    encoded_error,
     is_plain_request,
     is_request,
     too_many_sessions,
@@ -23,7 +23,7 @@ from gaia_bridge.protocol.messages import (
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_direct import HttpDirectClient
@@ -129,7 +129,7 @@ class HandshakeHttp:
             self._receive(session.connection, message)
             await exchange.nothing(202, session.named)
 
-    def _receive(self, connection: Connection, message: JSON) -> None:
+    def _receive(self, connection: ClientConnection, message: JSON) -> None:
         if "method" in message:
             self._dispatcher.notified(connection, message)
         else:
@@ -199,7 +199,7 @@ class HandshakeHttp:
 
         for item in messages:  # nothing is answered before all of them were passed on
             if refusal := batched_problem(item):
-                stream.put(error_bytes(refusal))  # nobody reads the stream yet, which a longer one would wait for
+                stream.put(encoded_error(refusal))  # nobody reads the stream yet, which a longer one would wait for
             elif is_request(item):
                 waiting += 1
                 call = Call(session.connection, stream, item)
@@ -238,7 +238,7 @@ class HandshakeHttp:
     async def single_call(self, exchange: HttpExchange) -> None:
         """Serve one JSON-RPC message, no batch, with one JSON answer and no session."""
         message = exchange.content
-        connection = Connection(NOWHERE, exchange.revision or UNSTATED_REVISION)
+        connection = ClientConnection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
             self._receive(connection, message)
             await exchange.nothing(202)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_calls import DirectCalls, DirectClient
 from gaia_bridge.server.transports.sessions import Session
 
@@ -19,7 +19,7 @@ class HttpDirectClient(DirectClient):
     def __init__(
         self,
         calls: DirectCalls,
-        connection: Connection,
+        connection: ClientConnection,
         session: Session | None = None,
         **about: Any,
     ) -> None:

@@ -9,16 +9,15 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.calls.direct_call import DirectCall
-from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import REQUEST_CANCELLED
 from gaia_bridge.protocol.headers import REVISION_HEADER
-from gaia_bridge.protocol.messages import Refusal, encoded_error, error_bytes
+from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.direct_calls import ADMITTED, DIRECT, TAKES_OVER, DirectClient
+from gaia_bridge.server.direct_calls import DirectClient
 from gaia_bridge.server.dispatcher import Answer
-from gaia_bridge.server.http.request_heads import DISCONNECT, SAME_HEAD
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.event_writer import write_events
+from gaia_bridge.server.transports.scope_keys import ADMITTED, DIRECT, DISCONNECT, SAME_HEAD, TAKES_OVER
 
 Headers = list[tuple[bytes, bytes]]
 _ANY: Final = (b"*/*", b"")
@@ -116,7 +115,7 @@ class HttpExchange:
 
     async def refuse(self, refusal: Refusal, status: int = 400, headers: Headers | None = None) -> None:
         """Answer with a JSON-RPC error."""
-        await self.json(error_bytes(refusal), status, headers)
+        await self.json(encoded_error(refusal), status, headers)
 
     async def answer(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
         """Answer a request with server-sent events; see `stream`."""
@@ -167,7 +166,7 @@ def never_empty(call: Call, answer: Answer) -> Answer:
     """
     if answer.body:
         return answer
-    return Answer(encoded_error(call.id, ProtocolError(REQUEST_CANCELLED, "Request cancelled")), REQUEST_CANCELLED)
+    return Answer(encoded_error(Refusal(REQUEST_CANCELLED, "Request cancelled", call.id)), REQUEST_CANCELLED)
 
 
 class PendingAnswer:

@@ -15,7 +15,7 @@ from gaia_bridge.protocol.messages import (
     batch_problem,
     batched_problem,
     decoded,
-    error_bytes,
+    encoded_error,
     is_plain_request,
     is_request,
     message_problem,
@@ -83,9 +83,9 @@ class LineClient:
         elif is_array(content):
             await self._take_batch(content)
         elif isinstance(content, Refusal):
-            await self._write(error_bytes(content))
+            await self._write(encoded_error(content))
         elif refusal := message_problem(content):
-            await self._write(error_bytes(refusal))
+            await self._write(encoded_error(refusal))
         else:
             await self._pass_on(content, None, size)
 
@@ -121,13 +121,13 @@ class LineClient:
 
     async def _take_batch(self, messages: list[Any]) -> None:
         if refusal := batch_problem(messages, self._client.agreed, self._most):
-            await self._write(error_bytes(refusal))
+            await self._write(encoded_error(refusal))
             return
         logger.info("a batch of %d messages came", len(messages))
         batch = _Batch()
         for message in messages:
             if refusal := batched_problem(message):
-                batch.answers.append(error_bytes(refusal))
+                batch.answers.append(encoded_error(refusal))
             else:
                 await self._pass_on(message, batch, 0)
         batch.is_read = True

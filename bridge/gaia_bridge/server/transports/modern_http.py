@@ -17,7 +17,7 @@ from gaia_bridge.protocol.headers import (
 )
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import NOWHERE, Connection
+from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.direct_calls import is_bare
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
@@ -27,7 +27,7 @@ from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
-_MOST_ASKED: Final = 10_000
+_MAX_TOOLS: Final = 10_000
 """Tools whose required headers are remembered; as many as an agent may have."""
 
 
@@ -38,7 +38,7 @@ class ModernHttp:
         self._dispatcher = dispatcher
         self._limits = limits
         self._revisions = dispatcher.settings.revisions
-        self._asked: dict[str, ParameterHeaders] = {}
+        self._parameter_headers: dict[str, ParameterHeaders] = {}
 
     async def __call__(self, exchange: HttpExchange, *, only_json: bool = False) -> None:
         """Answer one request.
@@ -72,7 +72,7 @@ class ModernHttp:
             return
         if any(header.startswith(PARAM_PREFIX) for header in exchange.headers):
             return
-        connection = Connection(NOWHERE, call.connection.revision)
+        connection = ClientConnection(NOWHERE, call.connection.revision)
         client = HttpDirectClient(calls, connection, modern=True, address=exchange.host, meta=call.meta, name=name)
         exchange.pass_on_directly(client)
 
@@ -108,17 +108,17 @@ class ModernHttp:
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None:
             return None
-        asked = self._asked.get(name)
-        if asked is None or asked.schema is not schema:
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            asked = self._asked[name] = ParameterHeaders(schema)
-        problem = asked.problem(arguments, exchange.scope["headers"])
+        required = self._parameter_headers.get(name)
+        if required is None or required.schema is not schema:
+            if len(self._parameter_headers) >= _MAX_TOOLS:
+                self._parameter_headers.clear()
+            required = self._parameter_headers[name] = ParameterHeaders(schema)
+        problem = required.problem(arguments, exchange.scope["headers"])
         return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
 
     async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, takes_json: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
-        connection = Connection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
+        connection = ClientConnection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
         direct = exchange.direct
         call = Call(connection, stream, message, exchange.size, exchange.host, translating, direct)

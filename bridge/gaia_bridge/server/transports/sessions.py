@@ -17,7 +17,7 @@ from operator import itemgetter
 from uuid import uuid4
 
 from gaia_bridge.protocol.revisions import RESUMABLE_REVISIONS
-from gaia_bridge.server.connection import NOWHERE, Connection, PlainChannel
+from gaia_bridge.server.connection import NOWHERE, ClientConnection, PlainChannel
 from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
 from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
@@ -34,7 +34,7 @@ class Session:
         self.id = uuid4().hex
         self.named: Headers = [(SESSION_HEADER.encode(), self.id.encode())]
         # Its stream is made for the first message; the client opens and closes that as it likes.
-        self.connection = Connection(PlainChannel(lambda message: self.standing.send(message)))
+        self.connection = ClientConnection(PlainChannel(lambda message: self.standing.send(message)))
         self.was_used = False
         """Whether its client came back after the first request, as clients do that read the answer."""
         self.is_over = False

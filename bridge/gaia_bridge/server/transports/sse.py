@@ -11,9 +11,9 @@ import anyio
 
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http.proxies import MOUNTED_AT
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
+from gaia_bridge.server.transports.scope_keys import MOUNTED_AT
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import is_array
@@ -21,7 +21,7 @@ from gaia_bridge.text.json_types import is_array
 logger = logging.getLogger(__name__)
 
 
-class SseTransport:
+class SseEndpoint:
     """One endpoint over HTTP+SSE."""
 
     def __init__(self, dispatcher: Dispatcher, path: str, limits: HttpLimits) -> None:

@@ -17,10 +17,10 @@ from msgspec import Struct
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
-from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
+from gaia_bridge.protocol.messages import Refusal, encoded_error, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Channel, Connection, PlainChannel
+from gaia_bridge.server.connection import Channel, ClientConnection, PlainChannel
 from gaia_bridge.server.direct_calls import DirectCalls, DirectClient, DirectPlace, is_bare
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
@@ -49,12 +49,12 @@ class DuplexClient:
     ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
-        self._handshake = Connection(channel, asked=asked, client_folder=folder)
+        self._handshake = ClientConnection(channel, asked=asked, client_folder=folder)
         # Servers of 2026-07-28 send no requests.
         modern = PlainChannel(channel.send, can_ask=False)
-        self._modern = Connection(modern, PUBLISHED.latest, client_folder=folder)
+        self._modern = ClientConnection(modern, PUBLISHED.latest, client_folder=folder)
         self._handshake.cut = self._modern.cut = cut
-        self._era: Connection | None = None
+        self._era: ClientConnection | None = None
         self._revisions = dispatcher.settings.revisions
         self._owed = Owed(dispatcher.settings.backlog.requests)
         self._direct: DirectClient | None = None
@@ -87,7 +87,7 @@ class DuplexClient:
         elif not is_request(message):
             self._dispatcher.notified(connection, message)
         elif (refusal := self._refusal(message)) is not None:
-            await answered(error_bytes(refusal))
+            await answered(encoded_error(refusal))
         else:
             await self._serve(message, size, answered)
 
@@ -131,7 +131,7 @@ class DuplexClient:
         if body:
             await self._channel.send(body)
 
-    def _connection_for(self, message: JSON) -> Connection:
+    def _connection_for(self, message: JSON) -> ClientConnection:
         """Return the connection that a request is served on; the first that does more than look around decides."""
         if self._era is not None:
             return self._era
@@ -170,7 +170,7 @@ class DuplexClient:
 class StreamDirectClient(DirectClient):
     """A client on a pair of streams; see `DirectClient` for the arguments."""
 
-    def __init__(self, calls: DirectCalls, connection: Connection, owed: Owed, **about: Any) -> None:
+    def __init__(self, calls: DirectCalls, connection: ClientConnection, owed: Owed, **about: Any) -> None:
         super().__init__(calls, connection, **about)
         self._owed = owed
 

@@ -23,8 +23,9 @@ from gaia_bridge.json_schema.parts import SchemaError
 from gaia_bridge.json_schema.validation import SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
-from gaia_bridge.protocol.vocabulary import definition_problem, info_problem
+from gaia_bridge.protocol.vocabulary import INFO_TEXTS, definition_problem, read_server_info
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.skill_part import SkillPart
@@ -33,7 +34,6 @@ from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 logger = logging.getLogger(__name__)
 
-_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate", "skill": "uri"}
 _METHODS = {
     "tool": "get_mcp_tool_definitions",
     "prompt": "get_mcp_prompts",
@@ -212,12 +212,12 @@ class _Reader:
             problem: str | None = "it is not an object"
             if is_object(item):
                 definition = repaired(kind, item)
-                name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
+                name = str(item.get(KINDS[kind].key, name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
                 if name in valid:
                     if self._is_same(kind, name, part, valid[name] == definition):
                         continue
-                    problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
+                    problem = f"another {kind} has the same {KINDS[kind].key}"
                 if problem is None:
                     valid[name] = definition
                     if part is not self._agent:
@@ -260,26 +260,13 @@ class _Reader:
             if before is not None:
                 return before
             stated = None
-        info: JSON = stated if is_object(stated) else {}
-
-        def text(key: str) -> str | None:
-            value = info.get(key)
-            return str(value) if value not in (None, "") else None
-
-        icons = info.get("icons")
-        complete = ServerInfo(
-            name=text("name") or f"GAIA {type(self._agent).__name__}",
-            version=text("version") or _DEFAULT_VERSION,
-            title=text("title"),
-            description=text("description"),
-            instructions=text("instructions"),
-            website_url=text("websiteUrl"),
-            icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
-        )
-        if problem := info_problem(complete):
+        sent: JSON = stated if is_object(stated) else {}
+        texts = {key: str(sent[key]) for key in (*INFO_TEXTS, "instructions") if sent.get(key) not in (None, "")}
+        default = f"GAIA {type(self._agent).__name__}"
+        info, problem = read_server_info({**sent, **texts}, default, _DEFAULT_VERSION, texts.get("instructions"))
+        if problem:
             self._leave_out("server info", "icons and websiteUrl", problem)
-            return replace(complete, icons=(), website_url=None)
-        return complete
+        return info
 
     async def _listed(self, agent: Any, method: str) -> list[Any]:
         listed = await ask_agent(agent, self._runner, self._limits, method)

@@ -87,7 +87,7 @@ def _is_in(chosen: Chosen, name: str) -> bool:
     return chosen if isinstance(chosen, bool) else name in chosen
 
 
-class _Published(Protocol):
+class _PublishedAgent(Protocol):
     @property
     def tool_names(self) -> tuple[str, ...]: ...
 
@@ -95,7 +95,7 @@ class _Published(Protocol):
     def can_be_asked(self) -> bool: ...
 
 
-def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
+def unmet(offer: AgentOffer, agents: Sequence[_PublishedAgent]) -> str:
     """Return the problem if something that is wanted of published agents is not there; empty if all is."""
     there = [name for agent in agents for name in agent.tool_names]
     unknown = sorted(offer.names.difference(there))

@@ -51,6 +51,7 @@ from gaia_bridge.model import (
     SourceStatus,
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.kinds import LISTS
 from gaia_bridge.protocol.skills import changed_files, skill_labels
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
 from gaia_bridge.runtime.own_loop import own_loop_of
@@ -162,7 +163,7 @@ class AgentSource:
         self._publisher = self._new_publisher()
         try:
             await self._read()
-            for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
+            for kind in LISTS:
                 self._emit(Change(kind))
             await self._tell(self.agent, self._runners.reader, "on_mcp_published", self._publisher)
             async with anyio.create_task_group() as self._retiring:

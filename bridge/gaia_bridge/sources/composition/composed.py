@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskStatus
@@ -14,17 +14,16 @@ from gaia_bridge.contract import ChangeListener, ClientRequest, FollowsRoots, In
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
 from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.sources.composition.offer import Offer, Offers
-from gaia_bridge.sources.composition.steps import KINDS, Kind, Step
+from gaia_bridge.sources.composition.steps import Step
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
-_LISTED_BY: Final[Mapping[str, Kind]] = {LIST_FIELDS[kind][0]: kind for kind in KINDS}
 
 
 class RunningSource(Source, Protocol):
@@ -151,8 +150,8 @@ class ComposedSource:
         if method != DIRECTORY_READ and method.startswith("resources/") and isinstance(uri := params.get("uri"), str):
             await self._look_up(lambda: self._offer(request).resource(uri))
         result = await self.wrapped.forward(method, params, request)
-        kind = _LISTED_BY.get(method)
-        return result if kind is None else self._offer(request).page(kind, result)
+        kind = KIND_OF_METHOD.get(method)
+        return result if kind is None else self._offer(request).page(kind.name, result)
 
     async def subscribe(self, uri: str) -> None:
         """Subscribe to updates of a resource."""

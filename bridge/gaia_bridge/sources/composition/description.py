@@ -9,11 +9,10 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.sources.composition.steps import (
-    KINDS,
     MAX_TOOL_NAME,
     Filtered,
-    Kind,
     Predicate,
     Prefixed,
     Renamed,

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import LeftOut, ServerFeatures, SourceKind
+from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.protocol.skills import files_of
-from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.uri_template import UriTemplate
 from gaia_bridge.sources.agent.envelope import without_envelope
-from gaia_bridge.sources.composition.steps import KINDS, Filtered, Kind, Layer, Step
+from gaia_bridge.sources.composition.steps import Filtered, Step, StepResult
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 
@@ -23,7 +23,7 @@ class Offers:
 
     def __init__(self, features: ServerFeatures, steps: Sequence[Step], kind: SourceKind) -> None:
         own = [features] if features.other is None else [replace(features, other=None), features.other]
-        layers: list[list[Layer]] = [[] for _ in own]
+        layers: list[list[StepResult]] = [[] for _ in own]
         offered = list(own)
         for step in steps:
             # A name that one era lacks may be in the other.
@@ -56,7 +56,7 @@ class Offer:
         own: ServerFeatures,
         features: ServerFeatures,
         steps: Sequence[Step],
-        layers: Sequence[Layer],
+        layers: Sequence[StepResult],
         *,
         in_envelopes: bool,
     ) -> None:
@@ -147,18 +147,18 @@ class Offer:
 
     def page(self, kind: Kind, page: JSON) -> JSON:
         """Return a page of the source's list, limited to the definitions that are offered, and rewritten."""
-        listed, (_, field) = KINDS[kind], LIST_FIELDS[kind]
-        if not is_array(items := page.get(field)):
+        listed = KINDS[kind]
+        if not is_array(items := page.get(listed.field)):
             return page
         offered = self._by_own_names(kind)
         keys = [key for item in items if is_object(item) and isinstance(key := item.get(listed.key), str)]
-        return {**page, field: [offered[key] for key in keys if key in offered]}
+        return {**page, listed.field: [offered[key] for key in keys if key in offered]}
 
     def _by_own_names(self, kind: Kind) -> Mapping[str, Mapping[str, Any]]:
         """Return the offered definitions of a kind by the source's own names."""
         listed = KINDS[kind]
         definitions: dict[str, Mapping[str, Any]] = {}
-        for item in getattr(self._features, listed.field):
+        for item in listed.of(self._features):
             name: str = item[listed.key]
             for layer in self._layers:
                 if kind == "tool":
@@ -191,7 +191,7 @@ class _Reading:
         self._parsed = [
             _Template(pattern, _literal(text), text in self.templates)
             for text in dict.fromkeys(item["uriTemplate"] for item in own.templates)
-            if (pattern := _parsed(text)) is not None
+            if (pattern := UriTemplate.parsed(text)) is not None
         ]
 
     def describes(self, uri: str) -> bool:
@@ -205,21 +205,14 @@ def _files(features: ServerFeatures) -> frozenset[str]:
     return frozenset(file["uri"] for entry in features.skills for file in files_of(entry))
 
 
-def _parsed(text: str) -> UriTemplate | None:
-    try:
-        return UriTemplate(text)
-    except UriTemplateError:
-        return None
-
-
 def _literal(text: str) -> int:
     return sum(len(part.partition("}")[2] if number else part) for number, part in enumerate(text.split("{")))
 
 
 def _names(offered: Iterable[ServerFeatures]) -> dict[Kind, Collection[str]]:
     return {
-        kind: {item[listed.key] for features in offered for item in getattr(features, listed.field)}
-        for kind, listed in KINDS.items()
+        listed.name: {item[listed.key] for features in offered for item in listed.of(features)}
+        for listed in KINDS.values()
     }
 
 

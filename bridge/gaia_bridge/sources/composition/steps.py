@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from re import Pattern
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ToolTransform, repr_without
+from gaia_bridge.protocol.kinds import KINDS, Kind
 from gaia_bridge.sources.functions.marks import TAGS_META_KEY
-from gaia_bridge.sources.tool_transforms import ToolCall, left_out_tool, tools_transformed
+from gaia_bridge.sources.tool_transforms import TransformedCall, left_out_tool, tools_transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import is_array, is_object
 
-Kind = Literal["tool", "prompt", "resource", "resource template", "skill"]
-"""The kind of a definition: a key of `protocol.vocabulary.LIST_FIELDS`."""
 Predicate = Callable[[Kind, Mapping[str, Any]], bool]
 """Called with the kind and the definition; returns whether to keep it."""
 MAX_TOOL_NAME: Final = 128
@@ -28,27 +27,11 @@ MAX_TOOL_NAME: Final = 128
 _WANTS: Final = "as the composition wants it"
 
 
-class Listed(Struct, frozen=True):
-    """The place of one kind of definition."""
-
-    field: str
-    key: str
-
-
-KINDS: Final[Mapping[Kind, Listed]] = {
-    "tool": Listed("tools", "name"),
-    "prompt": Listed("prompts", "name"),
-    "resource": Listed("resources", "uri"),
-    "resource template": Listed("templates", "uriTemplate"),
-    "skill": Listed("skills", "uri"),
-}
-
-
-class Layer(Struct, frozen=True):
+class StepResult(Struct, frozen=True):
     """The result of one step."""
 
     features: ServerFeatures
-    calls: Mapping[str, ToolCall] = field(default_factory=dict[str, ToolCall])
+    calls: Mapping[str, TransformedCall] = field(default_factory=dict[str, TransformedCall])
     """The way to call each tool that the step changed, by its new name."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The old names of the prompts that the step renamed, by the new ones."""
@@ -67,7 +50,7 @@ class Prefixed(_NamesNothing, frozen=True):
 
     prefix: str
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         tools = {tool["name"]: self.prefix + tool["name"] for tool in features.tools}
         return _renamed(features, tools, {prompt["name"]: self.prefix + prompt["name"] for prompt in features.prompts})
@@ -79,7 +62,7 @@ class Renamed(Struct, frozen=True):
     names: Mapping[str, str]
     """The new names by the old ones."""
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         return _renamed(features, self.names, self.names)
 
@@ -113,9 +96,9 @@ class WithDefaults(Struct, frozen=True):
             }
         )
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
-        return Layer(*tools_transformed(features, self.transforms, _WANTS))
+        return StepResult(*tools_transformed(features, self.transforms, _WANTS))
 
     def unknown(self, names: Mapping[Kind, Collection[str]]) -> Iterable[LeftOut]:
         """Yield the tools of the step that are not there."""
@@ -144,21 +127,21 @@ class Filtered(_NamesNothing, frozen=True):
         allowed = self.allow is None or any(pattern.match(name) for pattern in self.allow)
         return allowed and not any(pattern.match(name) for pattern in self.deny)
 
-    def applied(self, features: ServerFeatures) -> Layer:
+    def applied(self, features: ServerFeatures) -> StepResult:
         """Apply the step to an offer."""
         lists: dict[str, Any] = {}
         pages = dict(features.pages)
         left_out: list[LeftOut] = []
-        for kind, listed in KINDS.items():
-            if kind in self.kinds:
-                before: tuple[Mapping[str, Any], ...] = getattr(features, listed.field)
-                kept = lists[listed.field] = tuple(item for item in before if self._keeps(kind, item, left_out))
+        for listed in KINDS.values():
+            if (kind := listed.name) in self.kinds:
+                before = listed.of(features)
+                kept = lists[listed.attribute] = tuple(item for item in before if self._keeps(kind, item, left_out))
                 keys = {item[listed.key] for item in kept}
                 if kind in pages:
                     pages[kind] = tuple(
                         replace(page, keys=tuple(key for key in page.keys if key in keys)) for page in pages[kind]
                     )
-        return Layer(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
+        return StepResult(replace(features, **lists, pages=pages, left_out=(*features.left_out, *left_out)))
 
     def _keeps(self, kind: Kind, definition: Mapping[str, Any], left_out: list[LeftOut]) -> bool:
         name: str = definition[KINDS[kind].key]
@@ -190,7 +173,7 @@ def _tags_of(definition: Mapping[str, Any]) -> Iterator[str]:
             yield from (tag for tag in tags if isinstance(tag, str))
 
 
-def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> Layer:
+def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mapping[str, str]) -> StepResult:
     transforms = {
         old: ToolTransform(name=new)
         for old, new in tools.items()
@@ -206,7 +189,7 @@ def _renamed(features: ServerFeatures, tools: Mapping[str, str], prompts: Mappin
         features = replace(features, tools=fitting, left_out=(*features.left_out, *too_long))
     features, calls = tools_transformed(features, transforms, _WANTS)
     features, back = _prompts_renamed(features, prompts)
-    return Layer(features, calls, back)
+    return StepResult(features, calls, back)
 
 
 def _prompts_renamed(features: ServerFeatures, names: Mapping[str, str]) -> tuple[ServerFeatures, dict[str, str]]:

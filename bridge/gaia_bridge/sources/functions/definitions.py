@@ -241,7 +241,7 @@ def _called(typed: TypedFunction, given: Mapping[str, Any], properties: Mapping[
     except ValidationError as error:
         from gaia_bridge.sources.functions.pydantic_schemas import problems_of
 
-        problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments)}"
+        problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments, typed.parameters)}"
         raise ProtocolError(INVALID_PARAMS, problem) from None
     return typed.invoke(converted)
 
@@ -359,5 +359,9 @@ class UnboundCompletion(Struct, frozen=True):
 
 def _keep(existing: dict[str, _T], name: str, item: _T, kind: str) -> None:
     if name in existing:
-        raise TypeError(f"{kind} {name!r} is defined twice: by {existing[name].place} and by {item.place}")
+        first, second = existing[name].place, item.place
+        places = f"by {first} and by {second}"
+        if first == second:
+            places = f"by two decorators of {first}, or by one under two names"
+        raise TypeError(f"{kind} {name!r} is defined twice: {places}")
     existing[name] = item

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -19,6 +19,7 @@ from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_p
 
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
+from gaia_bridge.text.likeness import did_you_mean_each
 
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
 """Errors of a type without a JSON Schema. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
@@ -109,11 +110,20 @@ class ResultWriter:
         return True
 
 
-def problems_of(error: ValidationError, arguments: Any) -> str:
-    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type."""
+def problems_of(error: ValidationError, arguments: Mapping[str, Any], parameters: Collection[str]) -> str:
+    """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type.
+
+    Args:
+        error: The error.
+        arguments: The arguments that came.
+        parameters: The names of the function's parameters, of which one is suggested for a misspelled one.
+    """
     problems = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
     if len(problems) > _SHOWN_ERRORS:
         problems[_SHOWN_ERRORS:] = ["- and more"]
+    unknown = (name for name in arguments if name not in parameters)
+    if hint := did_you_mean_each(unknown, [name for name in parameters if name not in arguments]):
+        problems[-1] += f"; {hint}"
     return "\n".join(problems)
 
 

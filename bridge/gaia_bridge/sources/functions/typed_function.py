@@ -155,7 +155,8 @@ class TypedFunction:
         except ValidationError as error:
             from gaia_bridge.sources.functions.pydantic_schemas import problems_of
 
-            raise ToolError(f"The arguments do not fit {self.what}:\n{problems_of(error, given)}") from None
+            problems = problems_of(error, given, self.parameters)
+            raise ToolError(f"The arguments do not fit {self.what}:\n{problems}") from None
         return self.invoke(arguments)
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:

@@ -46,7 +46,7 @@ class FoundFile(Struct, frozen=True):
     """A value that differs after every change of the file."""
 
 
-class Found(Struct, frozen=True):
+class FolderFiles(Struct, frozen=True):
     """The files below a folder at one moment."""
 
     files: Mapping[tuple[str, ...], FoundFile]
@@ -60,7 +60,7 @@ class Found(Struct, frozen=True):
         return {parts: file.signature for parts, file in self.files.items()}, self.left_out
 
 
-def walk(folder: Path, most: int) -> Found:
+def walk(folder: Path, most: int) -> FolderFiles:
     """Find all files below a folder, except hidden ones and those left behind by programs.
 
     Args:
@@ -83,11 +83,11 @@ def walk(folder: Path, most: int) -> Found:
             seen += 1
             if seen > most:
                 left_out.append(("/".join(parts) or ".", f"at most {most:,} files and folders are looked at"))
-                return Found(dict(sorted(files.items())), tuple(left_out))
+                return FolderFiles(dict(sorted(files.items())), tuple(left_out))
             reason = _looked_at(place / name, (*parts, name), files, waiting)
             if reason:
                 left_out.append(("/".join((*parts, name)), reason))
-    return Found(dict(sorted(files.items())), tuple(left_out))
+    return FolderFiles(dict(sorted(files.items())), tuple(left_out))
 
 
 def _looked_at(
@@ -236,12 +236,12 @@ class SkillFolders:
             self.read()
         raise FileChangedError(f"{uri} changes while it is read; try again")
 
-    def _walked(self) -> list[tuple[Path, Found]]:
+    def _walked(self) -> list[tuple[Path, FolderFiles]]:
         # Unlike `Path.resolve`, this treats a link that leads to itself as a missing folder.
         folders = [Path(os.path.realpath(folder)) for folder in self._folders]
         return [(folder, walk(folder, self._limits.skill_folder_entries)) for folder in folders]
 
-    def _compiled(self, walked: Iterable[tuple[Path, Found]]) -> Skills:
+    def _compiled(self, walked: Iterable[tuple[Path, FolderFiles]]) -> Skills:
         entries: dict[str, JSON] = {}
         files: dict[str, _File] = {}
         left_out: list[tuple[str, str]] = []
@@ -271,7 +271,7 @@ class SkillFolders:
         return Skills(tuple(entries[uri] for uri in sorted(entries)), files, tuple(left_out))
 
     def _skill(
-        self, folder: Path, below: Found, skill: tuple[str, ...], used: dict[FoundFile, str]
+        self, folder: Path, below: FolderFiles, skill: tuple[str, ...], used: dict[FoundFile, str]
     ) -> tuple[JSON, dict[str, _File]]:
         """Return the entry of a skill, and its files by their URIs."""
         own = {parts: file for parts, file in below.files.items() if parts[: len(skill)] == skill}

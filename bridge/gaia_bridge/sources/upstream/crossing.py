@@ -33,6 +33,7 @@ from gaia_bridge.protocol.meta import (
     PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
     SERVER_INFO_KEY,
+    without_key,
 )
 from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability, question_problem
@@ -119,10 +120,7 @@ def result_for_client(result: JSON, request: ClientRequest, *, modern: bool) -> 
     Raises:
         UpstreamError: The result has a question that the client did not declare.
     """
-    meta = result.get("_meta")
-    if is_object(meta) and SERVER_INFO_KEY in meta:
-        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
-        result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
+    result = without_key(result, SERVER_INFO_KEY)
     if not modern or "resultType" not in result:
         return result | {"resultType": "complete"}
     if not is_input_required(result):

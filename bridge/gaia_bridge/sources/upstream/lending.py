@@ -18,6 +18,7 @@ from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.errors import LoopEndedError
 from gaia_bridge.model import ServerFeatures, ServerSpec, SourceKind, SourceState, SourceStatus, StdioServerSpec
 from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 from gaia_bridge.settings import UpstreamLimits
@@ -63,7 +64,7 @@ class Lending:
         self, upstream: Lendable, transport: Watched, spec: ServerSpec, limits: UpstreamLimits, *, lends: bool
     ) -> None:
         self.spec = spec
-        self.source: Source = _Plain(upstream)
+        self.source: Source = _UnchangedServer(upstream)
         self._upstream = upstream
         self._transport = transport
         self._limits = limits
@@ -91,10 +92,10 @@ class Lending:
         """Return the right to run something on its event loop.
 
         Raises:
-            RuntimeError: The server is not lent any more.
+            LoopEndedError: The server is not lent any more.
         """
         if (loop := self._loop) is None:
-            raise RuntimeError(LentLoop.gone)
+            raise LoopEndedError(LentLoop.gone)
         return loop.lease()
 
     def anticipate(self) -> None:
@@ -184,7 +185,7 @@ def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
     return covers(wanted, running) and covers(running, wanted)
 
 
-class _Plain(AsksServer):
+class _UnchangedServer(AsksServer):
     """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
 
     def __init__(self, upstream: Lendable) -> None:

@@ -32,8 +32,8 @@ class NotificationQueue:
     def __init__(self, tasks: TaskGroup, limits: UpstreamLimits) -> None:
         self._tasks = tasks
         self._patience = limits.call_timeout
-        self._others = _Waiting(limits.notes)
-        self._reports = _Waiting(limits.progress_rate)
+        self._others = _NoteQueue(limits.notes)
+        self._reports = _NoteQueue(limits.progress_rate)
         self._reported: deque[float] = deque(maxlen=limits.progress_rate)  # when the last ones were sent
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
@@ -143,7 +143,7 @@ class NotificationQueue:
         return pause
 
 
-class _Waiting:
+class _NoteQueue:
     """Notifications in order of arrival. When there are too many, the oldest are dropped."""
 
     def __init__(self, most: int) -> None:

@@ -17,7 +17,7 @@ import anyio
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY, TASK_ID, made_task
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relayed_request import Relay
-from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.json_types import JSON, value_at
 
 _REMEMBERED: Final = 256
 """Calls that were given up, tasks, and links; of more of a kind, the oldest is dropped."""
@@ -101,9 +101,7 @@ class PastCalls:
 
 def related_task(params: JSON) -> str | None:
     """Return the task that a question or a message belongs to (2025-11-25, basic/utilities/tasks)."""
-    meta = params.get("_meta")
-    related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
-    identifier = related.get(TASK_ID) if is_object(related) else None
+    identifier = value_at(params, "_meta", RELATED_TASK_KEY, TASK_ID)
     return identifier if isinstance(identifier, str) else None
 
 

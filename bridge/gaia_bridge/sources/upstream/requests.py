@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final
+
+import anyio
 
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.client import Connection, Deadline
@@ -12,13 +19,21 @@ from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.concurrency import Turns
 from gaia_bridge.sources.upstream.crossing import error_for_client, meta_for_server
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.json_types import JSON
+
+logger = logging.getLogger(__name__)
+
+_CANNOT_ASK: Final = "this transport context has no back-channel"
+"""A part of the error of version 2 of the Python SDK for a question to a client of 2026-07-28."""
+_ASKS_BY_REQUEST: Final = (
+    "upstream %r asked its client a question in a way that 2026-07-28 does not have, and the call failed; "
+    'write "era": "handshake" into its entry: the bridge then translates its questions'
+)
 
 
 class AsksServer(ABC):
@@ -53,17 +68,112 @@ class AsksServer(ABC):
         return await self.ask("completion/complete", params, request)
 
 
+class Turns:
+    """A semaphore for the concurrent requests of one server, which a holder may release for a while.
+
+    Use only on the event loop.
+
+    Args:
+        limit: The most concurrent requests; others wait in order of arrival.
+        patience: Seconds for which a request waits.
+    """
+
+    def __init__(self, limit: int, patience: float) -> None:
+        self._limit = limit
+        self._patience = patience
+        self._free = limit
+        """Negative while more than `limit` hold the semaphore: those that rested return without waiting."""
+        self._queue: deque[anyio.Event] = deque()
+
+    async def __aenter__(self) -> None:
+        """Acquire the semaphore.
+
+        Raises:
+            UpstreamError: The semaphore was not free in time.
+        """
+        if self._free > 0:  # then the queue is empty: a released turn goes to the next in it
+            self._free -= 1
+        else:
+            await self._wait()
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Release the semaphore."""
+        if self._queue:
+            self._give()
+        else:
+            self._free += 1
+
+    def take(self) -> bool:
+        """Acquire the semaphore if it is free; return whether it was."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    def give(self) -> None:
+        """Release the semaphore."""
+        if self._queue:
+            self._give()
+        else:
+            self._free += 1
+
+    @asynccontextmanager
+    async def taken_over(self) -> AsyncGenerator[None]:
+        """Hold the semaphore without waiting, for a request that another holder has made."""
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self.give()
+
+    @contextmanager
+    def resting(self) -> Generator[None]:
+        """Release the semaphore during the block, while the server waits for an answer."""
+        self._give()
+        try:
+            yield
+        finally:
+            self._free -= 1
+
+    def _give(self) -> None:
+        self._free += 1
+        if self._free > 0 and self._queue:
+            self._free -= 1
+            self._queue.popleft().set()
+
+    async def _wait(self) -> None:
+        turn = anyio.Event()
+        self._queue.append(turn)
+        try:
+            with anyio.move_on_after(self._patience):
+                await turn.wait()
+        except BaseException:
+            self._leave(turn)
+            raise
+        if not turn.is_set():
+            self._leave(turn)
+            raise UpstreamError(f"works on {self._limit} requests, which is all it may; try again later")
+
+    def _leave(self, turn: anyio.Event) -> None:
+        if turn.is_set():  # it came just now
+            self._give()
+        else:
+            self._queue.remove(turn)
+
+
 class ServerRequests:
     """Makes requests over the connection that all clients share: in turn, and within the deadline of each."""
 
     def __init__(
-        self, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
+        self, name: str, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
     ) -> None:
+        self._name = name
         self._supervisor = supervisor
         self._relays = relays
         self._transport = transport
         self._limits = limits
         self._checker = ResultChecker()
+        self._has_explained = False
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
 
     async def perform(self, relay: Relay) -> JSON:
@@ -150,7 +260,15 @@ class ServerRequests:
             raise
         except ProtocolError as error:
             self._supervisor.answered()
+            if connection.handshake.modern and _CANNOT_ASK in error.message:
+                self._explain_once()
             same_era = connection.handshake.modern is relay.request.modern
             raise error_for_client(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
         return await self._checker.checked(relay.method, result)
+
+    def _explain_once(self) -> None:
+        """Log the remedy for a server that cannot ask a client of 2026-07-28."""
+        if not self._has_explained:
+            self._has_explained = True
+            logger.warning(_ASKS_BY_REQUEST, self._name)

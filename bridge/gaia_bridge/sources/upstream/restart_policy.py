@@ -26,7 +26,7 @@ class RestartPolicy:
         self, limits: UpstreamLimits, *, gives_up: bool, uniform: Callable[[float, float], float] = random.uniform
     ) -> None:
         self._limits = limits
-        self._gives_up = gives_up
+        self.gives_up = gives_up
         self._uniform = uniform
         self._in_a_row = 0
         self._crashes: deque[float] = deque(maxlen=limits.crashes)
@@ -52,7 +52,7 @@ class RestartPolicy:
             self.forget()
         self._ready_since = math.inf
         self._crashes.append(now)
-        if self._gives_up and len(self._crashes) == limits.crashes and now - self._crashes[0] < limits.crash_window:
+        if self.gives_up and len(self._crashes) == limits.crashes and now - self._crashes[0] < limits.crash_window:
             return None
         ceiling = min(limits.backoff_cap, limits.backoff_start * 2 ** min(self._in_a_row, _EXPONENT))
         self._in_a_row += 1

@@ -31,13 +31,13 @@ from gaia_bridge.model import (
     ChangeKind,
     OpenApiServerSpec,
     ServerFeatures,
-    ServerOptions,
     ServerSpec,
     SourceKind,
     SourceState,
     SourceStatus,
     StdioServerSpec,
 )
+from gaia_bridge.protocol.kinds import TOOL
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.direct_tool import DirectTool
@@ -112,7 +112,7 @@ class Upstream(AsksServer):
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
-        self._requests = ServerRequests(self._supervisor, self._relays, self._transport, limits)
+        self._requests = ServerRequests(spec.name, self._supervisor, self._relays, self._transport, limits)
         self._delegate = UpstreamDelegate(spec.name, own, self._relays, self._tracker, self._supervisor)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
@@ -126,23 +126,22 @@ class Upstream(AsksServer):
         """The lender through which agents of this process use the server."""
         shared = replace(spec.options, isolation="shared")
 
-        def another(spec: ServerSpec, options: ServerOptions, era: Era) -> Upstream:
-            return Upstream(
-                replace(spec, options=options),
-                limits,
-                transport=transport,
-                on_error_line=on_error_line,
-                launches=launches,
-                own=own,
-                refusal=refusal,
-                alone=era,
-            )
+        another = partial(
+            Upstream,
+            limits=limits,
+            transport=transport,
+            on_error_line=on_error_line,
+            launches=launches,
+            own=own,
+            refusal=refusal,
+        )
 
         def of_era(era: Era) -> Upstream:
-            return another(self.lending.spec, replace(shared, era=OPTION_OF[era], lazy=True), era)
+            options = replace(shared, era=OPTION_OF[era], lazy=True)
+            return another(replace(self.lending.spec, options=options), alone=era)
 
         def of_client(request: ClientRequest) -> Upstream:
-            private = another(spec, shared, era_of(request))
+            private = another(replace(spec, options=shared), alone=era_of(request))
             private._delegate.represent(request)
             private.listen(partial(self._tracker.tell_alone, request.client))
             return private
@@ -381,7 +380,7 @@ class Upstream(AsksServer):
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Pass on a request whose method the bridge does not know. Raises as `ask` does."""
         result = await self.ask(method, params, request)
-        if method == "tools/list" and is_array(tools := result.get("tools")):
+        if method == TOOL.method and is_array(tools := result.get(TOOL.field)):
             return {**result, "tools": self._tracker.published.listed(tools)}
         return result
 

@@ -102,6 +102,7 @@ class Supervisor(Generic[C]):
         self._limits = limits
         self._restarts = restarts
         self._lazy = lazy
+        self._again = "restarted" if restarts.gives_up else "connected again"  # children alone are given up
         self.status = SourceStatus(SourceState.STARTING, _STARTING)
         self.first_attempt_ended = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
@@ -370,9 +371,11 @@ class Supervisor(Generic[C]):
         # The last lines of a child stay local: they may hold secrets.
         note = f"{reason}; {explanation}" if explanation else reason
         if pause is not None:
-            logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
+            # Rounded up, as clients are told: the pause is a random part of half a second at first.
+            seconds = math.ceil(pause) or 1
+            logger.warning("upstream %r failed: %s; it is tried again within %d s", self._name, note, seconds)
             self._resume_at = now + pause
-            self._settle(_absence(SourceState.BACKOFF, reason, pause))
+            self._settle(_absence(SourceState.BACKOFF, reason, pause, self._again))
             self._enter(SourceState.BACKOFF, reason)
             return
         logger.warning("upstream %r failed: %s", self._name, note)
@@ -392,7 +395,7 @@ class Supervisor(Generic[C]):
         attempt.ended.set()
 
     def _absence(self) -> UpstreamError:
-        return _absence(self.status.state, self.status.reason, self.pause)
+        return _absence(self.status.state, self.status.reason, self.pause, self._again)
 
     def _enter_starting(self) -> None:
         """Keep the reason of the last failure during the next attempt."""
@@ -409,13 +412,20 @@ class Supervisor(Generic[C]):
             self.first_attempt_ended.set()
 
 
-def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError:
-    """Return the error that says why there is no connection, and what to do."""
+def _absence(state: SourceState, reason: str, pause: float = 0, again: str = "") -> UpstreamError:
+    """Return the error that says why there is no connection, and what to do.
+
+    Args:
+        state: The state of the server.
+        reason: The reason of that state.
+        pause: Seconds until the next attempt.
+        again: The word for the next attempt.
+    """
     text = f"is not running: {reason}"
     match state:
         case SourceState.BACKOFF:
             seconds = math.ceil(pause) or 1
-            return UpstreamError(f"{text}; it is being restarted, try again in {seconds} s", seconds)
+            return UpstreamError(f"{text}; it is being {again}, try again in {seconds} s", seconds)
         case SourceState.STARTING:
             return UpstreamError(f"{text}; try again in a moment")
         case SourceState.FAILED:

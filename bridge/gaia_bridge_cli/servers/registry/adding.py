@@ -34,7 +34,7 @@ from gaia_bridge_cli.output import NobodyToAskError, can_ask
 from gaia_bridge_cli.servers.asked_arguments import is_secret as is_secret_name
 from gaia_bridge_cli.servers.asked_secrets import IN_CLEAR, USUAL, asked_keeper
 from gaia_bridge_cli.servers.common import activity
-from gaia_bridge_cli.servers.form_fields import Field, FieldError
+from gaia_bridge_cli.servers.form_fields import FieldError, FormField
 from gaia_bridge_cli.servers.keeping import KeptIn, keep
 from gaia_bridge_cli.servers.kept_secrets import KEEPERS, Secret, kept_files
 from gaia_bridge_cli.servers.registry.options import PREFIX, RegistryOptions, registry_base
@@ -44,7 +44,7 @@ from gaia_bridge_desk.review.foreign_entries import doubts
 from gaia_bridge_desk.review.launch_lines import is_secret, launch_line_text
 from gaia_bridge_desk.server_registry.client import LATEST, NotListedError, RegistryClient
 from gaia_bridge_desk.server_registry.documents import NAME, Input, Listed, Remote
-from gaia_bridge_desk.server_registry.launching import Plan, UnsafeError, plan_for
+from gaia_bridge_desk.server_registry.launching import LaunchPlan, UnsafeError, plan_for
 from gaia_bridge_desk.server_registry.slots import Answers, AnswersError, Asked, plain
 from gaia_bridge_desk.server_registry.ways import REMOTE, Way, chosen, ways_to
 
@@ -60,22 +60,22 @@ def given_answers(asked: Sequence[Asked], pairs: Iterable[tuple[str, str]], *, s
     Raises:
         click.UsageError: A name or a value is not valid.
     """
-    known = {each.name: each for each in asked}
-    found: dict[str, list[str]] = {}
+    by_name = {each.name: each for each in asked}
+    answers: dict[str, list[str]] = {}
     for name, text in pairs:
-        each = known.get(name) or known.get(name.lstrip("-"))
+        each = by_name.get(name) or by_name.get(name.lstrip("-"))
         if each is None:
             if strict:
-                raise click.UsageError(f"--set {printable(name)!r}: {_unknown(name, known)}")
+                raise click.UsageError(f"--set {printable(name)!r}: {_unknown(name, by_name)}")
             continue
         try:
-            found.setdefault(each.name, []).append(_read(each, text))
+            answers.setdefault(each.name, []).append(_read(each, text))
         except FieldError as error:
             shown = "" if is_hidden(each, text) else f" {printable(text, 100)!r}:"
             raise click.UsageError(f"{_shown(each.name)}:{shown} {error}") from None
-        if len(found[each.name]) > 1 and not each.repeated:
+        if len(answers[each.name]) > 1 and not each.repeated:
             raise click.UsageError(f"{_shown(each.name)} was given twice, and takes one value")
-    return found
+    return answers
 
 
 def complete(asked: Sequence[Asked], given: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -86,7 +86,7 @@ def complete(asked: Sequence[Asked], given: dict[str, list[str]]) -> dict[str, l
     """
     missing = [each for each in asked if each.required and not given.get(each.name) and each.default is None]
     if missing:
-        lines = "; ".join(_told_of_answers(each) for each in missing)
+        lines = "; ".join(_described(each) for each in missing)
         raise click.UsageError(f"nothing was added: it needs values: {lines}; give each with --set NAME=VALUE")
     defaults = {each.name: [each.default] for each in asked if each.default is not None}
     return {**defaults, **{name: values for name, values in given.items() if values}}
@@ -99,15 +99,15 @@ async def typed_answers(asked: Sequence[Asked], given: dict[str, list[str]]) -> 
         click.Abort: The user typed Ctrl-D.
     """
     lines = TerminalLines()
-    found = dict(given)
+    answers = dict(given)
     for each in asked:
-        if each.name in found:
+        if each.name in answers:
             continue
         try:
-            found[each.name] = await _typed(each, lines)
+            answers[each.name] = await _typed(each, lines)
         except NoLineError:
             raise click.Abort from None
-    return found
+    return answers
 
 
 def is_hidden(asked: Asked, value: str = "") -> bool:
@@ -145,14 +145,14 @@ async def _typed(asked: Asked, lines: TerminalLines) -> list[str]:
             return values
 
 
-def _field(asked: Asked) -> Field:
+def _field(asked: Asked) -> FormField:
     about = asked.about
     schema = _schema(about)
-    said = [about.description, f"such as {about.placeholder}" if about.placeholder else ""]
-    schema["description"] = "; ".join(filter(None, said))
+    parts = [about.description, f"such as {about.placeholder}" if about.placeholder else ""]
+    schema["description"] = "; ".join(filter(None, parts))
     if asked.default is not None:
         schema["default"] = _decoded(asked.default) if schema["type"] in ("number", "boolean") else asked.default
-    return Field(asked.name, schema, required=asked.required)
+    return FormField(asked.name, schema, required=asked.required)
 
 
 def _schema(about: Input) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _read(asked: Asked, text: str) -> str:
     if not text and asked.required:
         raise FieldError("it is required, and empty")
     about = asked.about
-    value: Any = Field(asked.name, _schema(about), required=asked.required).read(text)
+    value: Any = FormField(asked.name, _schema(about), required=asked.required).read(text)
     if about.choices:
         return str(value)
     if about.format == "filepath":
@@ -189,16 +189,16 @@ def _decoded(text: str) -> Any:
         return text  # the field then has no default
 
 
-def _told_of_answers(asked: Asked) -> str:
+def _described(asked: Asked) -> str:
     about = asked.about
     choices = ", ".join(one_line(plain(choice), 40) for choice in about.choices[:20])
-    said = [one_line(about.description, 100), f"one of {choices}" if choices else ""]
-    told = "; ".join(filter(None, said))
-    return f"{_shown(asked.name)}{f' ({told})' if told else ''}"
+    parts = [one_line(about.description, 100), f"one of {choices}" if choices else ""]
+    description = "; ".join(filter(None, parts))
+    return f"{_shown(asked.name)}{f' ({description})' if description else ''}"
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
-    names = [_shown(each) for each in known]
+def _unknown(name: str, asked: Iterable[str]) -> str:
+    names = [_shown(each) for each in asked]
     if not names:
         return "it asks for nothing"
     return did_you_mean(name, names) or f"it asks for {', '.join(names[:20])}"
@@ -249,7 +249,7 @@ def add_from_registry(
         ConfigError: The server cannot be used here, or must not be.
         click.UsageError: A value is missing, or is not valid.
     """
-    said = list(named_values("--set", options.values, "="))
+    pairs = list(named_values("--set", options.values, "="))
     name, _, version = reference.partition("@")
     client = RegistryClient(registry_base(options.registry), RegistryLimits())
     with activity(f"asking {client.base}"):
@@ -258,10 +258,10 @@ def add_from_registry(
     _introduce(listed)
     plan = plan_for(_way(listed, options.package, beside))
     if len(plan.asked) > RegistryLimits().values:
-        raise ConfigError(_told(listed), f"it asks for {len(plan.asked)} values, which no server needs")
+        raise ConfigError(_title(listed), f"it asks for {len(plan.asked)} values, which no server needs")
     servers = ServersConfig(place.config, strict=True)
     entry_name = _entry_name(listed.server.name, called or options.name, servers, place)
-    plan, answers, further = _answers(plan, said, beside, asks=not options.yes)
+    plan, answers, further = _answers(plan, pairs, beside, asks=not options.yes)
     draft = _entry(listed, plan, answers, further, {})
     _show(entry_name, {**draft, **beside.further}, plan, servers, place)
     if not options.yes and not _agreed(plan.way, place):
@@ -288,12 +288,12 @@ async def _looked_up(client: RegistryClient, name: str, version: str) -> Listed:
         try:
             return await client.server(name, version or LATEST)
         except NotListedError:
-            if version and (known := await client.versions(name)):
+            if version and (versions := await client.versions(name)):
                 problem = f"there is no version {one_line(version, 60)!r} of it"
-                raise ConfigError(f"{PREFIX}{name}", problem, f"there is {', '.join(known)}") from None
+                raise ConfigError(f"{PREFIX}{name}", problem, f"there is {', '.join(versions)}") from None
     word = one_line(name.rpartition("/")[2], 100)
-    found = (await client.search(word, 100))[0] if word else []
-    names = [listed.server.name for listed in found if NAME.fullmatch(listed.server.name)]
+    similar = (await client.search(word, 100))[0] if word else []
+    names = [listed.server.name for listed in similar if NAME.fullmatch(listed.server.name)]
     raise ConfigError(
         f"{PREFIX}{one_line(name, 200)}", f"{client.base} lists no server of that name", _hint(name, names)
     )
@@ -305,18 +305,18 @@ def _hint(name: str, names: Sequence[str]) -> str:
     last = {each.rpartition("/")[2].lower(): each for each in reversed(names)}
     best = closest(name, names) or last.get(closest(name.rpartition("/")[2], last) or "")
     same = [each for each in names if each.rpartition("/")[2].lower() == name.rpartition("/")[2].lower()]
-    told = list(dict.fromkeys(filter(None, [best, *same, *names])))[:_SUGGESTED]
-    return f"did you mean {' or '.join(f'{PREFIX}{each}' for each in told)}?"
+    suggested = list(dict.fromkeys(filter(None, [best, *same, *names])))[:_SUGGESTED]
+    return f"did you mean {' or '.join(f'{PREFIX}{each}' for each in suggested)}?"
 
 
-def _told(listed: Listed) -> str:
+def _title(listed: Listed) -> str:
     return one_line(f"{PREFIX}{listed.server.name}@{listed.server.version}", 300)
 
 
 def _refuse_deleted(listed: Listed, base: str) -> None:
     if listed.official.status == "deleted":
         why = one_line(listed.official.status_message, 300)
-        raise ConfigError(_told(listed), f"it was deleted from {base}" + (f": {why}" if why else ""))
+        raise ConfigError(_title(listed), f"it was deleted from {base}" + (f": {why}" if why else ""))
 
 
 def _introduce(listed: Listed) -> None:
@@ -339,11 +339,11 @@ def _way(listed: Listed, kind: str | None, beside: Beside) -> Way:
     ways = ways_to(listed.server, lambda program: shutil.which(program) is not None)
     way = chosen(ways, kind)
     passed = [other for other in ways if other.problem and kind in (None, other.kind)]
-    told = "; ".join(f"{one_line(other.title, 200)}: {one_line(other.problem, 300)}" for other in passed[:_PASSED])
+    problems = "; ".join(f"{one_line(other.title, 200)}: {one_line(other.problem, 300)}" for other in passed[:_PASSED])
     if way is None:
         kinds = ", ".join(one_line(each, 20) for each in listed.server.kinds) or "nothing to run"
         problem = f"there is no {kind} of it" if kind and not passed else "it cannot be used here"
-        raise ConfigError(_told(listed), problem, told or f"there is {kinds}")
+        raise ConfigError(_title(listed), problem, problems or f"there is {kinds}")
     before = [other for other in passed if ways.index(other) < ways.index(way)]
     say(*(f"not taken: {one_line(each.title, 200)}: {one_line(each.problem, 300)}" for each in before[:_PASSED]))
     say(f"taken: {one_line(way.title, 300)}")
@@ -373,14 +373,14 @@ def _entry_name(name: str, wanted: str | None, servers: ServersConfig, place: Ke
     if place.force or base not in servers.entries:
         return base
     taken = servers.entries
-    found = next(f"{base}-{number}" for number in range(2, len(taken) + 3) if f"{base}-{number}" not in taken)
-    say(f"note: there is a server {base!r} already, so this one is called {found!r}; --name NAME, or --force")
-    return found
+    free = next(f"{base}-{number}" for number in range(2, len(taken) + 3) if f"{base}-{number}" not in taken)
+    say(f"note: there is a server {base!r} already, so this one is called {free!r}; --name NAME, or --force")
+    return free
 
 
 def _answers(
-    plan: Plan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
-) -> tuple[Plan, Answers, dict[str, str]]:
+    plan: LaunchPlan, pairs: Sequence[tuple[str, str]], beside: Beside, *, asks: bool
+) -> tuple[LaunchPlan, Answers, dict[str, str]]:
     """Return the values that are asked for, and the variables or headers that were given beside.
 
     Returns:
@@ -389,8 +389,8 @@ def _answers(
     typed = dict(beside.env or beside.headers)
     asked_names = {each.name for each in plan.asked}
     further = {name: value for name, value in typed.items() if name not in asked_names}
-    said = {name.lower() for name in further}
-    plan = replace(plan, named=tuple((name, slot) for name, slot in plan.named if name.lower() not in said))
+    replaced = {name.lower() for name in further}
+    plan = replace(plan, named=tuple((name, slot) for name, slot in plan.named if name.lower() not in replaced))
     given = given_answers(plan.asked, pairs, strict=True)
     also = [(name, value) for name, value in typed.items() if name in asked_names and name not in given]
     given |= given_answers(plan.asked, also, strict=False)
@@ -401,7 +401,7 @@ def _answers(
 
 def _entry(
     listed: Listed,
-    plan: Plan,
+    plan: LaunchPlan,
     answers: Answers,
     further: Mapping[str, str],
     references: Mapping[tuple[str, str], str],
@@ -426,14 +426,14 @@ def _entry(
     except AnswersError as error:
         raise click.UsageError(f"nothing was added: {error}") from None
     except UnsafeError as error:
-        raise ConfigError(_told(listed), printable(str(error), 600)) from None
+        raise ConfigError(_title(listed), printable(str(error), 600)) from None
 
 
 def _beside(name: str, value: str) -> Asked:
     return Asked(name, Input(is_secret=is_secret(name, value)), required=True)
 
 
-def _secrets(plan: Plan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
+def _secrets(plan: LaunchPlan, answers: Answers, further: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the values that are secrets, with their names."""
     asked = [(each, value) for each in plan.asked for value in answers.get(each.name, ())]
     asked += [(_beside(name, value), value) for name, value in further.items()]
@@ -451,13 +451,13 @@ def _keeper(wanted: str | None, yes: bool, secrets: list[tuple[str, str]]) -> st
 
 def _stored(server: str, keeper: str, secrets: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Store secrets, and return the references to them."""
-    found: dict[tuple[str, str], str] = {}
+    references: dict[tuple[str, str], str] = {}
     labels: set[str] = set()
     for number, (name, value) in enumerate(secrets, 1):
         label = f"{name}-{number}" if name in labels else name
         labels.add(name)
-        found[name, value] = KEEPERS[keeper](server, Secret((), label, value))
-    return found
+        references[name, value] = KEEPERS[keeper](server, Secret((), label, value))
+    return references
 
 
 def _forget(references: Iterable[str], before: Container[Path]) -> None:
@@ -468,7 +468,7 @@ def _forget(references: Iterable[str], before: Container[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _show(name: str, entry: JSON, plan: Plan, servers: ServersConfig, place: KeptIn) -> None:
+def _show(name: str, entry: JSON, plan: LaunchPlan, servers: ServersConfig, place: KeptIn) -> None:
     """Show the entry that will be written, and its file."""
     to = None if place.local is None or place.config else (LayerKind.LOCAL if place.local else LayerKind.GLOBAL)
     first, *lines = launch_line_text(entry).splitlines()

@@ -38,15 +38,15 @@ def search(word: str, limit: int, registry: str | None, as_json: bool) -> int:
 
     client = RegistryClient(registry_base(registry), RegistryLimits())
     with activity(f"asking {client.base}"):
-        found, more = anyio.run(client.search, word, limit)
+        servers, more = anyio.run(client.search, word, limit)
     if as_json:
-        print_json({"servers": [_for_programs(listed) for listed in found], "more": more})
+        print_json({"servers": [_for_programs(listed) for listed in servers], "more": more})
         return ExitCode.OK
-    if not found:
-        told = printable(word, 100)
-        click.echo(f"no server of {client.base} has {told!r} in its name; names alone are searched", err=True)
+    if not servers:
+        shown = printable(word, 100)
+        click.echo(f"no server of {client.base} has {shown!r} in its name; names alone are searched", err=True)
         return ExitCode.OK
-    print_rows(("NAME", "VERSION", "KINDS", "DESCRIPTION"), [_row(listed) for listed in found])
+    print_rows(("NAME", "VERSION", "KINDS", "DESCRIPTION"), [_row(listed) for listed in servers])
     if more:
         click.echo(f"there are more: --limit {limit * 2}, or a longer word", err=True)
     click.echo("gaia-bridge add registry:NAME adds one", err=True)

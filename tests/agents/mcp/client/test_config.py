@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -215,8 +215,9 @@ def test_the_report_reads_as_the_dictionary_of_gaia_too(local: Path, tmp_path: P
     written(home(), {"mcpServers": {"time": TIME, "acer": TIME}})
     assert MCPConfig().load_report["local"] == {"path": local, "exists": False, "servers": []}
     written(local, {"mcpServers": {"acer": ACER, "odd": {}}})
-    report = MCPConfig().load_report
+    report: object = MCPConfig().load_report
     assert isinstance(report, Mapping)
+    report = cast("Mapping[str, Any]", report)
     assert dict(report) == {
         "mode": "auto",
         "config_file": local,

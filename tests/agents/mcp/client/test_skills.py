@@ -37,7 +37,7 @@ def test_skills_are_listed_and_a_file_is_read_once_it_is_what_its_entry_says() -
         }
     )
     assert client.list_skills() == [SKILL]
-    assert transport.requests[1:] == [("skills/list", {})]
+    assert transport.requests[1:] == [("skills/list", None)]
     assert client.get_skill(URI) == SKILL
     assert client.read_skill(SKILL) == TEXT.encode()
     with pytest.raises(SkillChangedError, match="no such file"):

@@ -358,7 +358,7 @@ def test_a_forked_process_that_exits_inside_the_client_ends_and_leaves_the_serve
     program.write_text(
         SERVER
         + f"""
-import asyncio, os, sys, warnings
+import asyncio, os, selectors, sys, warnings
 from gaia_bridge import Client, StdioServerSpec
 
 warnings.simplefilter("ignore", DeprecationWarning)
@@ -371,9 +371,12 @@ async def main():
             sys.exit(3)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         print(len(await client.list_tools()) > 0, flush=True)
-        os._exit(0)  # asyncio shares its selector with a fork that exits, and so may wait for ever
 
-asyncio.run(main())
+def loop():  # both would share an epoll, out of which a fork that exits takes all files: the parent would wait for ever
+    return asyncio.SelectorEventLoop(selectors.PollSelector())
+
+with asyncio.Runner(loop_factory=loop) as runner:
+    runner.run(main())
 """,
         "utf-8",
     )

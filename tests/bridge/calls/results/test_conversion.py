@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import io
 import json
 import math
 import uuid
@@ -573,6 +574,15 @@ def test_an_unexpected_failure_tells_only_its_kind_and_where_to_look(error: Base
     assert kind in told
     assert "tool 'x'" in told
     assert "reference cafe" in told
+
+
+def test_a_tool_that_waits_for_a_line_of_its_input_is_led_to_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(EOFError) as failure:
+        input()
+    text = failure_text(failure.value, "tool 'x'", "cafe")
+    assert "EOFError (nobody answers input() here; ask the user by get_request_context().elicit(" in text
+    assert "input()" not in failure_text(EOFError("Ran out of input"), "tool 'x'", "cafe")
 
 
 @pytest.mark.requirement("S1-13", "F-100")

@@ -14,7 +14,7 @@ import pytest
 
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.oauth.on_demand import AuthorizationOnDemand
-from gaia_bridge.client.transports.http_client import HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from tests.servers.auth_server import AuthServer

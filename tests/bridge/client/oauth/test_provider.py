@@ -13,7 +13,7 @@ import pytest
 
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import AuthorizationError, UpstreamError
-from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.client.transports.http.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gaia_bridge.client.transports import json_rpc, lines
-from gaia_bridge.client.transports.sse_parser import EventParser
+from gaia_bridge.client.transports import json_rpc
+from gaia_bridge.client.transports.http.sse_parser import EventParser
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.text.json_types import JSON
 from tests.servers.evil_http import Exchange, evil_http
@@ -86,9 +86,9 @@ def test_lines_that_are_no_messages_cost_none_on_a_pipe(mixed: list[Any], cuts: 
     for piece in in_pieces(content, cuts):
         for line in framer.feed(piece):
             assert isinstance(line, bytes)
-            found += lines.messages(line)
-            if not lines.messages(line):
-                assert lines.request_id_of(line) is None  # else it would be taken for an answer that cannot be read
+            found += json_rpc.messages_in_line(line)
+            if not json_rpc.messages_in_line(line):
+                assert json_rpc.request_id_of(line) is None  # else it would be taken for an answer that cannot be read
     assert found == [part for part in mixed if not isinstance(part, bytes)]
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gaia_bridge.client.transports import stdio
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http1 import Http1Connection
+from gaia_bridge.client.transports.children import stdio
+from gaia_bridge.client.transports.http.http1 import Http1Connection
 from gaia_bridge.text.json_types import JSON
 from tests.support.http1_wires import Keeper, Wire
 from tests.support.obedient_children import Received, child, launched

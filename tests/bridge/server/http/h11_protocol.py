@@ -12,7 +12,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from gaia_bridge.server.http.error_bodies import error_body
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["StrictH11", "StrictH11Config"]
@@ -87,7 +88,7 @@ class StrictH11(H11Protocol):
 
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE and (problem := head_problem(self.conn.trailing_data[0])):
-            self._answer(400, error_body(problem))
+            self._answer(400, encoded_error(Refusal(INVALID_REQUEST, problem)))
             self.transport.close()
             return
         super().handle_events()
@@ -119,13 +120,13 @@ class StrictH11(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._answer(408, error_body("too slow"))
+            self._answer(408, encoded_error(Refusal(INVALID_REQUEST, "too slow")))
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         error = sys.exception()
         is_long = isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431
-        self._answer(431 if is_long else 400, error_body(msg))
+        self._answer(431 if is_long else 400, encoded_error(Refusal(INVALID_REQUEST, msg)))
         self.transport.close()
 
     def _answer(self, status: int, body: bytes) -> None:

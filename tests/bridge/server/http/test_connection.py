@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from gaia_bridge.server.http.connection import ConnectionConfig, HttpConnection
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, DISCONNECT, WHOLE_BODY
+from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, DISCONNECT, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 from tests.bridge.server.http.h11_protocol import StrictH11, StrictH11Config
 from tests.support.virtual_time import VIRTUAL_TIME, VirtualTimeLoop

@@ -18,7 +18,7 @@ from gaia_bridge.middleware import RateLimit
 from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.proxies import PublicUrl
-from gaia_bridge.server.http.request_heads import SAME_HEAD
+from gaia_bridge.server.transports.scope_keys import SAME_HEAD
 from tests.support.agents import one_tool
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ def bearer(token: str = TOKEN) -> tuple[str, str]:
 async def test_what_a_proxy_passes_on_is_refused_where_none_was_named(sender: str) -> None:
     for policy, remedy in (
         (ALONE, "--public-url"),
-        (AccessPolicy.for_address("127.0.0.1", 8765, ["bridge.example"], token=TOKEN), "--trust-proxy"),
+        (AccessPolicy.for_address("127.0.0.1", 8765, allow_hosts=["bridge.example"], token=TOKEN), "--trust-proxy"),
         (AccessPolicy.for_hosts([LOCAL]), "public_url="),
     ):
         seen = Seen(policy)
@@ -115,7 +115,7 @@ async def test_a_proxy_that_adds_nothing_is_known_by_the_version_that_it_speaks(
 
 
 async def test_where_other_machines_come_by_themselves_a_proxy_of_theirs_is_neither_minded_nor_believed() -> None:
-    seen = Seen(AccessPolicy.for_address("0.0.0.0", 8765, ["bridge.example"], token=TOKEN))
+    seen = Seen(AccessPolicy.for_address("0.0.0.0", 8765, allow_hosts=["bridge.example"], token=TOKEN))
     passed = ("x-forwarded-for", "203.0.113.9"), ("x-forwarded-host", "bridge.example"), ("via", "1.1 squid")
     assert await seen.ask(("host", "bridge.example"), bearer(), *passed, peer="192.0.2.7") == 200
     assert seen.scopes[0]["client"][0] == "192.0.2.7"

@@ -54,7 +54,7 @@ async def calling(token: str | None = None) -> AsyncGenerator[httpx2.AsyncClient
         await bridge.add_agent(TidesAgent(), "tides")
         await bridge.add_agent(TidesAgent(), "moon")
         await bridge.add(raw_server())
-        app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765, ["tides.example"], token=token))
+        app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765, allow_hosts=["tides.example"], token=token))
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE, timeout=10) as client:
             yield client
 

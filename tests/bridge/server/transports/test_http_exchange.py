@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from gaia_bridge.server.http.request_heads import DISCONNECT
 from gaia_bridge.server.transports.http_exchange import HttpExchange
+from gaia_bridge.server.transports.scope_keys import DISCONNECT
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from gaia_bridge.server.transports.http_exchange import HttpExchange
-from gaia_bridge.server.transports.sse import SseTransport
+from gaia_bridge.server.transports.sse import SseEndpoint
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
@@ -29,7 +29,7 @@ class Client:
         transport: What it speaks with.
     """
 
-    def __init__(self, transport: SseTransport) -> None:
+    def __init__(self, transport: SseEndpoint) -> None:
         self._transport = transport
         self._left = anyio.Event()
         self._query = b""
@@ -85,7 +85,7 @@ def uncollected() -> Generator[None]:
 async def test_answers_to_a_client_that_left_without_reading_them_wait_no_longer() -> None:
     with anyio.fail_after(PATIENCE):
         async with running_bridge(one_tool(lambda _: "done")) as running:
-            transport = SseTransport(running.endpoint(), "/messages/", HttpLimits(stream_messages=1))
+            transport = SseEndpoint(running.endpoint(), "/messages/", HttpLimits(stream_messages=1))
             client = Client(transport)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.listen)

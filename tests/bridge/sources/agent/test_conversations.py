@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from gaia_bridge.calls.request_context import RequestContext
-from gaia_bridge.sources.agent.conversations import Conversations, conversation_of
+from gaia_bridge.sources.agent.ask_tool import Conversations, conversation_of
 from tests.support.upstreams import FakeRequest
 
 pytestmark = pytest.mark.anyio

@@ -277,6 +277,24 @@ async def test_two_decorated_methods_of_one_name_are_an_error_that_names_both_pl
         TwiceAgent()
 
 
+async def test_one_method_that_is_there_twice_is_an_error_that_names_the_cause() -> None:
+    class DecoratedTwiceAgent(MCPAgent):
+        @tool
+        @tool
+        def one(self) -> None: ...
+
+    class RenamedAgent(MCPAgent):
+        @tool
+        def one(self) -> None: ...
+
+        two = one
+
+    for agent in (DecoratedTwiceAgent, RenamedAgent):
+        cause = rf"by two decorators of .*{agent.__name__}\.one \(.*\), or by one under two names$"
+        with pytest.raises(TypeError, match=cause):
+            agent()
+
+
 def test_an_overridden_method_stays_what_it_was_decorated_as() -> None:
     class QuietAgent(NotesAgent):
         async def count(self, request: RequestContext) -> int:

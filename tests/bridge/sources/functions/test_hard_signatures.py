@@ -140,7 +140,7 @@ def test_a_module_publishes_its_partials_and_objects() -> None:
 
 
 def test_two_partials_of_one_function_need_names_and_are_told_where_it_is() -> None:
-    with pytest.raises(TypeError, match=r"'base' is defined twice: by base \(test_hard_signatures.py:\d+\) and by"):
+    with pytest.raises(TypeError, match=r"'base' is defined twice: by two decorators of base \(test_hard_sig.*:\d+\)"):
         published(tool(functools.partial(base, 1)), tool(functools.partial(base, 2)))
 
 
@@ -263,6 +263,17 @@ def test_what_is_missing_is_named() -> None:
 
     with pytest.raises(ProtocolError, match="at /where: got {}; 'x' is required"):
         published(ask).get_mcp_prompt("ask", {"where": "{}"})
+
+
+def test_a_misspelled_argument_comes_with_the_name_that_was_probably_meant() -> None:
+    @prompt
+    def ask(where: str, when: str = "now") -> str:
+        return where
+
+    with pytest.raises(ToolError, match=r"'where' is required\n- at /wher: .* argument; did you mean 'where'\?$"):
+        typed(ask).call({"wher": "here"})
+    with pytest.raises(ProtocolError, match=r"did you mean 'when'\?$"):
+        published(ask).get_mcp_prompt("ask", {"where": "here", "wen": "today"})
 
 
 def nothing() -> Iterator[str]:

@@ -250,7 +250,18 @@ async def test_crash_after_crash_it_is_restarted_ever_later_and_then_given_up(
         "it is not tried again until somebody asks for it"
     )
     assert server.states == [STARTING, BACKOFF] * 4 + [STARTING, FAILED]
-    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 5
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [text.rpartition("; ")[2] for text in warnings[:-1]] == [
+        f"it is tried again within {seconds} s" for seconds in (1, 2, 4, 8)
+    ]
+    assert len(warnings) == 5
+
+
+async def test_a_pause_of_a_part_of_a_second_is_rounded_up_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(UpstreamError("exited with status 3"))
+    async with supervised(server, limits=UpstreamLimits(backoff_start=0.04)):
+        await anyio.sleep(0.1)
+    assert caplog.messages[0].endswith("it is tried again within 1 s")
 
 
 @pytest.mark.requirement("F-050", "F-071")
@@ -263,7 +274,7 @@ async def test_a_server_on_the_network_is_never_given_up_and_tried_at_a_bounded_
         await anyio.sleep(supervisor.pause + 1)
         # With a long pause before it, nobody waits.
         before = anyio.current_time()
-        assert "is being restarted, try again in" in await refusal(supervisor)
+        assert "is being connected again, try again in" in await refusal(supervisor)
         assert anyio.current_time() == before
 
 

@@ -389,7 +389,7 @@ async def test_a_server_on_the_network_that_fails_every_request_is_left_alone_fo
         began = anyio.current_time()
         texts = [await say(upstream) for _ in range(10)]
         assert anyio.current_time() - began < 10 * LIMITS.restart_patience
-        assert all("cannot be reached; it is being restarted, try again in" in text for text in texts)
+        assert all("cannot be reached; it is being connected again, try again in" in text for text in texts)
         assert len(servant.asked) == asked
         servant.failures, servant.mute = [], False
         await anyio.sleep(31)

@@ -19,7 +19,8 @@ from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedS
 from gaia_bridge.calls.bridge_hops import new_id
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import ChangeKind, ServerSpec
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD, list_changed
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Lender
 
@@ -37,19 +38,9 @@ _LENT_LOOP_PATIENCE: Final = 2.0
 longer may be waiting for that agent."""
 
 _INITIALIZED = "notifications/initialized"
-_TOOLS_CHANGED = "notifications/tools/list_changed"
+_TOOLS_CHANGED = list_changed(ChangeKind.TOOLS)
 
-_LOOKS: Final = frozenset(
-    (
-        "initialize",
-        "ping",
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "server/discover",
-        "tools/list",
-    )
-)
+_LOOKS: Final = frozenset(("initialize", "ping", "server/discover", *KIND_OF_METHOD))
 """Requests after which a server holds nothing that it did not hold before."""
 
 _MOVES: Final = 3

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 import anyio
 from msgspec.structs import replace
@@ -21,17 +21,17 @@ from msgspec.structs import replace
 from gaia.mcp.client.transports.base import ConnectionOverError
 from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
-    Receiver,
     SessionExpiredError,
     Transport,
     UpstreamError,
 )
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.kinds import KIND_OF_METHOD
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
@@ -43,10 +43,6 @@ Notified = Callable[[str, JSON], None]
 """Called on the event loop with the method and the parameters of a notification; must neither block nor raise."""
 
 _CLOSED: Final = "is no longer connected"
-
-_KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
-
-T = TypeVar("T")
 
 
 class DetachedConnection:
@@ -84,29 +80,30 @@ class DetachedConnection:
         self._notified = notified
         self._era = era or Era.LEGACY
         self._introduction = introduction
-        self._held: _HeldLink | None = None
-        self._opening: _HeldLink | None = None
-        self._connection: _Held[Connection] | None = None
-        self._is_closing = False
-        self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
+        self._numbers = itertools.count(1)
+        self._greeted, self._released = anyio.Event(), anyio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._peer: JsonRpcPeer | None = None
+        self._connection: Connection | None = None
+        self._reason: Exception = ConnectionLostError(_CLOSED)
+        """The reason of the end, if it was not ours."""
 
     @property
     def handshake(self) -> ServerHandshake | None:
         """The result of the server's handshake, once there is one."""
-        connection = None if self._connection is None else self._connection.entered
-        return None if connection is None else connection.handshake
+        return None if self._connection is None else self._connection.handshake
 
     @property
     def link(self) -> Link | None:
         """The open link, if there is one. May be read in any thread."""
-        held = self._held
-        return None if held is None or held.ending is not None else held.entered
+        peer = self._peer
+        return None if peer is None or peer.over.is_set() else peer.link
 
     @property
     def last_link(self) -> Link | None:
         """The link, also after its end."""
-        return None if self._held is None else self._held.entered
+        return None if self._peer is None else self._peer.link
 
     async def open(self) -> None:
         """Open the link: start the process, or reach the address.
@@ -114,10 +111,17 @@ class DetachedConnection:
         Raises:
             UpstreamError: The server cannot be reached.
         """
-        with anyio.move_on_after(self._limits.start_timeout):
-            await self._new_link()
-            return
-        raise UpstreamError(f"could not be reached within {self._limits.start_timeout:g} s")
+        task, patience = self._begin(), self._limits.start_timeout
+        try:
+            with anyio.move_on_after(patience):
+                await asyncio.wait({self._opening})
+                return self._opening.result()
+            raise UpstreamError(f"could not be reached within {patience:g} s")
+        except BaseException:
+            task.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({task})
+            raise
 
     async def initialize(self, params: JSON) -> JSON:
         """Shake hands with the server, whatever its era, or wait for the handshake that has begun.
@@ -163,7 +167,7 @@ class DetachedConnection:
             TimeoutError: The request was not answered in time.
             RuntimeError: The connection is over.
         """
-        if self._connection is None and self._introduction is None:
+        if not self._greeted.is_set() and self._introduction is None:
             return await self._respond(self._request_as_it_is(method, params), number, is_response=True)
         return await self._respond(self._answer(method, params), number)
 
@@ -231,53 +235,99 @@ class DetachedConnection:
 
     async def close(self) -> None:
         """Close the connection, within the bounds of its transport; twice is harmless."""
-        self._is_closing = True
-        for held in (self._connection, self._opening, self._held):
-            if held is not None:
-                await held.close()
+        self._released.set()
+        if self._task is not None:
+            if not self._opening.done() or (self._greeted.is_set() and not self._agreement.done()):
+                self._task.cancel()  # what it waits for may never come
+            await asyncio.wait({self._task})
 
     async def _agreed(self, params: JSON | None = None) -> Connection:
         """Return the connection after its handshake, which is begun with these or the last parameters if it was not."""
-        if self._connection is None:
+        if not self._greeted.is_set():
             params = self._introduction if params is None else params
             if params is None:
                 raise ConnectionLostError("is not connected")
-            self._connection = self._begin(params)
-        return await self._connection.opened()
+            if self._task is None:
+                self._begin()
+            self._delegate.introduce(params)
+            self._greeted.set()
+            patience = self._limits.start_timeout
+            timer = asyncio.get_running_loop().call_later(patience, self._give_up, patience)
+            self._agreement.add_done_callback(lambda _: timer.cancel())
+        if not self._agreement.done():
+            await asyncio.wait({self._agreement})
+        return self._agreement.result()
 
-    def _begin(self, params: JSON) -> _Held[Connection]:
-        """Begin the handshake, in a task that owns the connection."""
-        if self._is_closing:
+    def _begin(self) -> asyncio.Task[None]:
+        """Begin to connect, in a task of its own: the one that enters a connection has to leave it as well."""
+        if self._released.is_set():
             raise ConnectionLostError(_CLOSED)
-        delegate = _Delegate(self.name, params, self._notified)
-        if self._id:
-            delegate.id = self._id
-            if self._asks:
-                delegate.capabilities, delegate.relays = dict(ASKABLE), self._relays
-        # The timer below keeps the deadline; that of `connect` comes too late to matter.
+        loop = asyncio.get_running_loop()
+        self._opening: asyncio.Future[None] = loop.create_future()
+        self._agreement: asyncio.Future[Connection] = loop.create_future()
+        self._delegate = _Delegate(
+            self.name, self._id, self._relays if self._id and self._asks else None, self._notified
+        )
+        self._task = loop.create_task(self._hold(), name=f"connection to {self.name}")
+        self._task.add_done_callback(self._resolve)
+        return self._task
+
+    async def _hold(self) -> None:
+        """Hold the connection until it is released, or ends by itself."""
+        # The timers of `open` and `_agreed` keep the deadlines; that of `connect` comes too late to matter.
         more = {name: getattr(self._limits, name) + 1 for name in ("connect_timeout", "download_timeout")}
         limits = replace(self._limits, **more)
-        opening = connect(_HeldLinks(self._link_for), delegate, limits, era=self._era, numbers=self._ids)
-        held = _Held(self.name, "connection", opening)
-        patience = self._limits.start_timeout
-        timer = asyncio.get_running_loop().call_later(patience, held.fail, RequestTimeoutError("initialize", patience))
-        held.entering.add_done_callback(lambda _: timer.cancel())
-        return held
+        connecting = partial(connect, self._transport, self._delegate, limits, era=self._era, numbers=self._ids)
+        try:
+            async with connecting(ready=self._linked) as connection:
+                if not self._agreement.done():
+                    self._connection = connection
+                    self._agreement.set_result(connection)
+                    await _first(self._released, connection.ended)
+        except Exception as error:
+            self._reason = error
+            if self._agreement.done() and not isinstance(error, UpstreamError):
+                logger.exception("%s: the connection ended with an error", self.name)
+
+    def _resolve(self, _: asyncio.Task[None]) -> None:
+        """Raise the reason of the end in callers that still wait; also if the task was cancelled before it began."""
+        for future in (self._opening, self._agreement):
+            if not future.done():
+                future.set_exception(self._reason)
+            future.exception()  # retrieved: perhaps no caller waits for it
+
+    async def _linked(self, peer: JsonRpcPeer) -> None:
+        """Wait, on a new link, until the handshake is to begin."""
+        self._peer = peer
+        if not self._opening.done():
+            self._opening.set_result(None)
+        await _first(self._greeted, self._released, peer.over)
+        if self._released.is_set():
+            raise ConnectionLostError(_CLOSED)
+        try:
+            peer.check()
+        except ConnectionLostError as error:
+            raise ConnectionLostError(f"{error} before it completed the handshake") from None
+
+    def _give_up(self, seconds: float) -> None:
+        """End a handshake that takes too long."""
+        assert self._task is not None
+        if not self._agreement.done():
+            self._agreement.set_exception(RequestTimeoutError("initialize", seconds))
+            self._task.cancel()
 
     async def _answer(self, method: str, params: JSON | None) -> JSON:
         connection = await self._agreed()
-        listed = None if params else _KIND_OF_LIST.get(method)
+        listed = None if params else KIND_OF_METHOD.get(method)
         if listed is None:
             return await connection.request(method, params, deadline=self._deadline)
-        kind, field = listed
-        return {field: await connection.list_all(kind)}
+        return {listed.field: await connection.list_all(listed.name)}
 
     async def _request_as_it_is(self, method: str, params: JSON | None) -> JSON:
         """Make a request on a link without a handshake; return the server's response."""
-        link = self.link
-        if link is None:
-            ending = None if self._held is None else self._held.ending
-            raise ConnectionLostError(ending or "is not connected")
+        if self._peer is None:
+            raise ConnectionLostError("is not connected")
+        link = self._peer.check()
         message: JSON = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
         with anyio.move_on_after(self._limits.call_timeout):
             return await link.request(message)
@@ -299,162 +349,40 @@ class DetachedConnection:
         except UpstreamError as error:
             return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
 
-    async def _link_for(self, receiver: Receiver) -> _HeldLink:
-        """Return the link that was opened already, or a new one for each further attempt to agree with the server."""
-        held = self._held
-        if held is None or held.receiver is not None:
-            held = await self._new_link()
-        held.hand_to(receiver)
-        return held
 
-    async def _new_link(self) -> _HeldLink:
-        if self._is_closing:
-            raise ConnectionLostError(_CLOSED)
-        held = self._opening = _HeldLink(self.name, self._transport, self._notified)
-        try:
-            await held.opened()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await held.close()
-            raise
-        self._held = held
-        return held
+async def _first(*events: anyio.Event) -> None:
+    """Wait for the first of some events."""
 
+    async def wait(event: anyio.Event) -> None:
+        await event.wait()
+        tasks.cancel_scope.cancel()
 
-class _Held(Generic[T]):
-    """A context manager held open by a task of its own, because the task that entered it has to leave it."""
-
-    def __init__(self, server: str, kind: str, manager: AbstractAsyncContextManager[T]) -> None:
-        self.entered: T | None = None
-        """The context manager's value, once it was entered; also after its end."""
-        self.entering: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.entering.add_done_callback(_retrieve)
-        self._server = server
-        self._released = asyncio.Event()
-        self._task = asyncio.create_task(self._hold(manager), name=f"{kind} to {server}")
-
-    async def opened(self) -> T:
-        """Wait until the context manager is entered, and return its value; raise the error of entering it."""
-        if not self.entering.done():
-            await asyncio.wait({self.entering})
-        if self.entering.cancelled():
-            raise ConnectionLostError(_CLOSED)
-        return self.entering.result()
-
-    def fail(self, error: Exception) -> None:
-        """Give up entering the context manager, if that still waits."""
-        if not self.entering.done():
-            self.entering.set_exception(error)
-            self._task.cancel()
-
-    def release(self) -> None:
-        """Leave the context manager, without waiting for that."""
-        self._released.set()
-
-    async def close(self) -> None:
-        """Leave the context manager; bounded by its transport."""
-        self.release()
-        if not self.entering.done():  # perhaps it never will be
-            self._task.cancel()
-        await asyncio.wait({self._task})
-
-    def lost(self, error: Exception) -> None:
-        """Log an error after the context manager was entered."""
-        if not isinstance(error, UpstreamError):
-            logger.exception("%s: the connection ended with an error", self._server)
-
-    async def _hold(self, manager: AbstractAsyncContextManager[T]) -> None:
-        try:
-            async with manager as self.entered:
-                if not self.entering.done():
-                    self.entering.set_result(self.entered)
-                await self._released.wait()
-        except Exception as error:
-            if not self.entering.done():
-                self.entering.set_exception(error)
-            else:
-                self.lost(error)
-        finally:
-            self.entering.cancel()  # does nothing to one that is done
-
-
-def _retrieve(entering: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future, as perhaps no caller waits for it."""
-    if not entering.cancelled():
-        entering.exception()
-
-
-class _HeldLinks:
-    """The transport for `connect`. Implements `transport.Transport`."""
-
-    def __init__(self, link_for: Callable[[Receiver], Awaitable[_HeldLink]]) -> None:
-        self._link_for = link_for
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Hand out a link; leaving closes it."""
-        held = await self._link_for(receiver)
-        try:
-            yield await held.opened()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await held.close()
-
-
-class _HeldLink(_Held[Link]):
-    """An open link. Implements `transport.Receiver`: incoming messages are passed on, once there is a receiver."""
-
-    def __init__(self, server: str, transport: Transport, notified: Notified) -> None:
-        self.receiver: Receiver | None = None
-        self.ending: str | None = None
-        """The reason for the end of the link, if it ended."""
-        self._notified = notified
-        super().__init__(server, "link", transport.connect(self))
-
-    async def close(self) -> None:
-        """Close the link; bounded by its transport."""
-        self.ending = self.ending or _CLOSED
-        await super().close()
-
-    def lost(self, error: Exception) -> None:
-        """Log an error of the open link."""
-        logger.debug("%s: the link did not close in good order: %s", self._server, error)
-
-    def hand_to(self, receiver: Receiver) -> None:
-        """Pass incoming messages on from now on."""
-        self.receiver = receiver
-        if self.ending is not None:
-            receiver.ended(self.ending)
-
-    def message(self, message: JSON, during: int | None) -> None:
-        """Pass on a request or notification of the server."""
-        if self.receiver is not None:
-            self.receiver.message(message, during)
-        elif "id" not in message and isinstance(method := message.get("method"), str):
-            params = message.get("params")
-            self._notified(method, params if is_object(params) else {})
-
-    def ended(self, reason: str) -> None:
-        """Handle the end of the link by the server."""
-        self.ending = reason
-        self.release()  # its resources are useless now, and others may soon have their numbers
-        if self.receiver is not None:
-            self.receiver.ended(reason)
+    async with anyio.create_task_group() as tasks:
+        for event in events:
+            tasks.start_soon(wait, event)
 
 
 class _Delegate(ClientDelegate):
     """Our identity: the client info of the caller of `initialize`."""
 
-    relays: Relays | None = None
-    """The requests whose clients can be asked."""
-
-    def __init__(self, server: str, params: JSON, notified: Notified) -> None:
-        self.server = server
-        info, capabilities = params.get("clientInfo"), params.get("capabilities")
-        self.info = info if is_object(info) else ClientDelegate.info
-        # Nothing answers questions here, so nothing that asks is declared.
-        self.capabilities = capabilities if is_object(capabilities) else {}
+    def __init__(self, server: str, own: str, relays: Relays | None, notified: Notified) -> None:
+        self.server, self.id = server, own
+        self.relays = relays
+        """The requests whose clients can be asked."""
+        self.capabilities = {}
         self._notified = notified
+
+    def introduce(self, params: JSON) -> None:
+        """Use the parameters of `initialize`.
+
+        The link, which is open, has the object with the capabilities already: it is filled in here.
+        """
+        info, capabilities = params.get("clientInfo"), params.get("capabilities")
+        self.info = info if is_object(info) else self.info
+        if self.relays is not None:
+            self.capabilities |= ASKABLE
+        elif is_object(capabilities):
+            self.capabilities |= capabilities
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Let the client of the relayed request answer."""

@@ -76,7 +76,7 @@ class OpenConnection(Struct, eq=False, weakref=True):
     def close_later(self) -> None:
         """Close it without waiting for that."""
         self.detach()
-        _end(self.lease, self.close, None)
+        self.lease.finish(self.close)
 
 
 class BorrowedServer(Struct, eq=False):
@@ -134,14 +134,4 @@ class AskedMeanwhile(OwnRequest):
 def _end(lease: Lease, close: Close, stop_seeking: Callable[[], None] | None) -> None:
     if stop_seeking is not None:
         stop_seeking()
-
-    async def closing() -> None:
-        try:
-            await close()
-        finally:
-            lease.release()
-
-    try:
-        lease.start(closing)
-    except RuntimeError:
-        lease.release()
+    lease.finish(close)

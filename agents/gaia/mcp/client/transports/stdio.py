@@ -17,7 +17,7 @@ from gaia_bridge.settings import UpstreamLimits
 if TYPE_CHECKING:
     from gaia.mcp.client.transports.detached_connection import DetachedConnection
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.client.transports.stdio import StdioLink
+    from gaia_bridge.client.transports.children.stdio import StdioLink
 
 __all__ = ["ChildProcess", "StdioTransport"]
 
@@ -140,7 +140,7 @@ class StdioTransport(ConnectionTransport):
         return replace(super()._limits(), downloads=launched and self.startup_timeout is None)
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        from gaia_bridge.client.transports.stdio import StdioTransport as Child
+        from gaia_bridge.client.transports.children.stdio import StdioTransport as Child
 
         return Child(replace(self._spec, name=self.name), limits)
 

@@ -6,6 +6,7 @@ file or the folder counts as an empty cache. Its content is checked again as if 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -22,9 +23,10 @@ from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.file_editor import make_private_folder
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.model import ListPage, ServerFeatures, ServerSpec
+from gaia_bridge.protocol.kinds import KINDS
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.listing.feature_lists import LISTS, introduced, with_list
+from gaia_bridge.sources.upstream.listing.feature_lists import introduced, with_list
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.version import __version__
 
@@ -136,15 +138,45 @@ class FeatureCache:
             logger.debug("%s cannot be written: %s", path, error)
 
     def _make_room(self, folder: Path) -> None:
-        """Keep the files used last. Also removes temporary files of a process that was killed while it wrote."""
+        """Keep the files used last. Also removes temporary files and locks of a process that was killed."""
         entries: list[tuple[float, Path]] = []
         for entry in os.scandir(folder):
             with suppress(OSError):  # another process may be faster
-                if not entry.name.endswith(LOCK_SUFFIX):
+                if entry.name.endswith(LOCK_SUFFIX):
+                    _remove_free_lock(Path(entry.path))
+                else:
                     entries.append((entry.stat().st_mtime, Path(entry.path)))
         for _, path in sorted(entries, reverse=True)[self._limits.cache_entries :]:
             _remove(path)
-            _remove(path.with_suffix(LOCK_SUFFIX))
+
+
+def lock_entry(path: Path) -> int | None:
+    """Open and lock a lock file; return its descriptor, or `None` if another process holds it or has just removed it.
+
+    Whoever holds the lock may remove the file: a process that has opened it before, and gets the lock afterwards, sees
+    here that the file is gone.
+
+    Raises:
+        OSError: The file cannot be opened, or the file system has no locks.
+    """
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.stat()):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
+
+
+def _remove_free_lock(path: Path) -> None:
+    if (lock := lock_entry(path)) is not None:
+        _remove(path)
+        os.close(lock)
 
 
 def _remove(path: Path) -> None:
@@ -157,7 +189,7 @@ def _quoted(text: str) -> str:
 
 
 def _of_bridge(features: ServerFeatures) -> bool:
-    return any(came_through(definition) for listed in LISTS for definition in getattr(features, listed.field))
+    return any(came_through(definition) for listed in KINDS.values() for definition in listed.of(features))
 
 
 def _document(remembered: Remembered) -> JSON:
@@ -177,7 +209,7 @@ def _document_of(features: ServerFeatures) -> JSON:
         "serverInfo": features.implementation or server_info(features.info),
         "instructions": features.info.instructions,
         "capabilities": features.declared or {},
-        **{listed.field: list(getattr(features, listed.field)) for listed in LISTS},
+        **{listed.attribute: list(listed.of(features)) for listed in KINDS.values()},
         "pages": {
             kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in features.pages.items()
         },
@@ -202,7 +234,7 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
 
 def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
-    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
+    lists: list[Any] = [document.get(listed.attribute) for listed in KINDS.values()]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
         return None
     handshake = ServerHandshake(
@@ -213,7 +245,7 @@ def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | No
         instructions=instructions if isinstance(instructions, str) else None,
     )
     features = introduced(name, handshake)
-    for listed, items in zip(LISTS, lists, strict=True):
+    for listed, items in zip(KINDS.values(), lists, strict=True):
         features = with_list(features, listed, items)
     return replace(features, pages=_pages(document.get("pages")))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.calls.bridge_hops import came_through
@@ -17,34 +16,20 @@ from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
-from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
-from gaia_bridge.protocol.skills import SKILLS_EXTENSION, skill_labels
-from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
+from gaia_bridge.protocol.kinds import KINDS, DefinitionKind
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY, without_key
+from gaia_bridge.protocol.skills import skill_labels
+from gaia_bridge.protocol.vocabulary import (
+    capability_problem,
+    definition_problem,
+    info_problem,
+    read_server_info,
+    server_info,
+)
 from gaia_bridge.text.escaping import one_line, without_hidden
 from gaia_bridge.text.json_text import to_json
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_array, is_object, value_at
 
-
-class ListedKind(Struct, frozen=True):
-    """One kind of definition."""
-
-    kind: str
-    """A key of `vocabulary.LIST_FIELDS`."""
-    capability: str
-    """The capability, or the extension, that a server with this list declares."""
-    field: str
-    key: str
-    """The field that identifies a definition."""
-    change: ChangeKind
-
-
-LISTS: Final = (
-    ListedKind("tool", "tools", "tools", "name", ChangeKind.TOOLS),
-    ListedKind("prompt", "prompts", "prompts", "name", ChangeKind.PROMPTS),
-    ListedKind("resource", "resources", "resources", "uri", ChangeKind.RESOURCES),
-    ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
-    ListedKind("skill", SKILLS_EXTENSION, "skills", "uri", ChangeKind.RESOURCES),
-)
 _TEXTS: Final = ("title", "description")
 """Fields of definitions and schemas that models and people read."""
 _DEFINITION_BYTES: Final = 256 * 1024
@@ -57,7 +42,7 @@ CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging"
 EXTRAS: Final = ("tasks", "extensions", "experimental")
 
 
-def has_list(features: ServerFeatures, listed: ListedKind) -> bool:
+def has_list(features: ServerFeatures, listed: DefinitionKind) -> bool:
     """Return whether a server declares a list."""
     return listed.capability in features.capabilities or listed.capability in features.extras.get("extensions", {})
 
@@ -73,31 +58,16 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
     Args:
         name: The configured name, used if the server does not send its own.
     """
-    info_sent, declared = handshake.info, _declared(handshake)
-
-    def text(key: str) -> str | None:
-        value = info_sent.get(key)
-        return value if isinstance(value, str) else None
-
-    icons = info_sent.get("icons")
-    info = ServerInfo(
-        name=text("name") or name,
-        version=text("version") or "",
-        title=text("title"),
-        description=text("description"),
-        instructions=None if handshake.instructions is None else without_hidden(handshake.instructions),
-        website_url=text("websiteUrl"),
-        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
-    )
-    if info_problem(info) is not None:
-        info = replace(info, icons=(), website_url=None)
+    declared, instructions = _declared(handshake), handshake.instructions
+    visible = None if instructions is None else without_hidden(instructions)
+    info, _ = read_server_info(handshake.info, name, instructions=visible)
     return ServerFeatures(
         info=info,
         capabilities=frozenset(item for item in CAPABILITIES if item in declared),
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
         modern=handshake.modern,
-        implementation={**info_sent, **server_info(info)} if info_problem(info, info_sent) is None else None,
+        implementation=None if info_problem(info, handshake.info) else {**handshake.info, **server_info(info)},
     )
 
 
@@ -115,11 +85,11 @@ def _declared(handshake: ServerHandshake) -> JSON:
 
 def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
     """Return features with the lists of older features, as far as the server still declares them."""
-    kept: dict[str, Any] = {listed.field: getattr(old, listed.field) for listed in LISTS if has_list(features, listed)}
+    kept: dict[str, Any] = {listed.attribute: listed.of(old) for listed in KINDS.values() if has_list(features, listed)}
     pages = {
-        listed.kind: old.pages[listed.kind]
-        for listed in LISTS
-        if listed.kind in old.pages and has_list(features, listed)
+        listed.name: old.pages[listed.name]
+        for listed in KINDS.values()
+        if listed.name in old.pages and has_list(features, listed)
     }
     return replace(features, left_out=old.left_out, pages=pages, **kept)
 
@@ -137,7 +107,9 @@ def is_permitted(tool: str, options: ServerOptions) -> bool:
     return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
-def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[object], own: str = "") -> ServerFeatures:
+def with_list(
+    features: ServerFeatures, listed: DefinitionKind, items: Sequence[object], own: str = ""
+) -> ServerFeatures:
     """Return the features with one list replaced.
 
     Args:
@@ -145,34 +117,34 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         own: Our id: definitions that came through this bridge are left out.
     """
     valid: dict[str, JSON] = {}
-    kinds = (listed.kind, OUTPUT_PART) if listed.kind == "tool" else (listed.kind,)
+    kinds = (listed.name, OUTPUT_PART) if listed.name == "tool" else (listed.name,)
     left_out = [other for other in features.left_out if other.kind not in kinds]
     for number, item in enumerate(items, 1):
         if not is_object(item):
-            left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
+            left_out.append(LeftOut(listed.name, f"#{number}", "it is not an object"))
             continue
-        definition = repaired(listed.kind, item)
+        definition = repaired(listed.name, item)
         key = str(item.get(listed.key, f"#{number}"))
         ours = bool(own) and own in came_through(definition)
-        problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
+        problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.name, definition)
         if problem is None and key in valid:
-            problem = f"another {listed.kind} has the same {listed.key}"
-        if problem is None and listed.kind == "tool":
+            problem = f"another {listed.name} has the same {listed.key}"
+        if problem is None and listed.name == "tool":
             definition, fault = with_portable_output(definition)
             problem = _schema_problem(definition)
             if problem is None and fault is not None:
                 left_out.append(LeftOut(OUTPUT_PART, key, fault))
         if problem is None:
             # A client compares the entry of a skill with its file, to the last character.
-            valid[key] = definition if listed.kind == "skill" else _described_openly(definition)
+            valid[key] = definition if listed.name == "skill" else _described_openly(definition)
         else:
-            left_out.append(LeftOut(listed.kind, key, problem))
-    lists: Mapping[str, Any] = {listed.field: tuple(valid.values())}
+            left_out.append(LeftOut(listed.name, key, problem))
+    lists: Mapping[str, Any] = {listed.attribute: tuple(valid.values())}
     return replace(features, left_out=tuple(left_out), **lists)
 
 
 def with_pages(
-    features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
+    features: ServerFeatures, listed: DefinitionKind, pages: Sequence[ReadPage], own: str = ""
 ) -> ServerFeatures:
     """Return the features with one list replaced, as by `with_list`, and its division into pages."""
     features = with_list(features, listed, [item for page in pages for item in page.items], own)
@@ -183,7 +155,7 @@ def with_pages(
         new = tuple(key for key in dict.fromkeys(keys) if key not in seen)
         cut.append(ListPage(page.cursor, new, _sound(page.more)))
         seen.update(new)
-    return replace(features, pages={**features.pages, listed.kind: tuple(cut)})
+    return replace(features, pages={**features.pages, listed.name: tuple(cut)})
 
 
 def _sound(more: JSON) -> JSON:
@@ -193,8 +165,7 @@ def _sound(more: JSON) -> JSON:
         for name, value in more.items()
         if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
     }
-    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_KEY}
-    return {**sound, "_meta": meta} if meta else sound
+    return without_key(sound, SERVER_INFO_KEY)
 
 
 _MAX_INTEGER: Final = 2**53 - 1
@@ -221,8 +192,7 @@ def _described_openly(value: Any) -> Any:
 
 def _refused(item: JSON) -> str | None:
     """Return the reason if the lister of a definition does not offer it; `None` if it does."""
-    meta = item.get("_meta")
-    reason = meta.get(LEFT_OUT_KEY) if is_object(meta) else None
+    reason = value_at(item, "_meta", LEFT_OUT_KEY)
     return one_line(reason, _REASON) if isinstance(reason, str) else None
 
 
@@ -243,7 +213,7 @@ def _schema_problem(tool: JSON) -> str | None:
 
 def summary(features: ServerFeatures) -> str:
     """Return the number of definitions of each kind, in words."""
-    counts = {listed.kind: len(getattr(features, listed.field)) for listed in LISTS}
+    counts = {listed.name: len(listed.of(features)) for listed in KINDS.values()}
     return (
         ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
     )
@@ -260,8 +230,8 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
 def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
     kinds = {
         listed.change: None
-        for listed in LISTS
-        if getattr(old, listed.field) != getattr(new, listed.field) or has_list(old, listed) != has_list(new, listed)
+        for listed in KINDS.values()
+        if listed.of(old) != listed.of(new) or has_list(old, listed) != has_list(new, listed)
     }
     if skill_labels(old.skills) != skill_labels(new.skills):  # of which clients that know no skills have prompts
         kinds[ChangeKind.PROMPTS] = None

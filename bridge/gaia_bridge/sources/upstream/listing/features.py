@@ -30,12 +30,12 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.json_schema.validation import OutputSchemas
 from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.kinds import KINDS, LIST_CHANGED, LISTS
 from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered
 from gaia_bridge.sources.upstream.listing.feature_lists import (
-    LISTS,
     changes,
     has_list,
     introduced,
@@ -43,7 +43,7 @@ from gaia_bridge.sources.upstream.listing.feature_lists import (
     with_lists_of,
     with_pages,
 )
-from gaia_bridge.sources.upstream.tool_transforms import transformed
+from gaia_bridge.sources.upstream.listing.tool_transforms import transformed
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
 
@@ -93,10 +93,10 @@ def outdated(
         at_least: The least seconds for which a list is trusted; older ones are read again if `usual` is not greater.
     """
     kinds: set[ChangeKind] = set()
-    for listed in LISTS:
+    for listed in KINDS.values():
         if not has_list(features, listed):
             continue
-        times = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
+        times = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.name, ()) if "ttlMs" in page.more]
         trusted = at_least if usual <= at_least else max(at_least, min(times, default=usual))
         if now - read.get(listed.change, -math.inf) >= trusted:
             kinds.add(listed.change)
@@ -107,12 +107,6 @@ logger = logging.getLogger(__name__)
 
 _MOMENT: Final = 0.5
 """Seconds for which lists that were fresh are not looked at again: a look at those of 1,000 servers takes 30 ms."""
-
-_ANNOUNCED: Final = {
-    "notifications/tools/list_changed": ChangeKind.TOOLS,
-    "notifications/prompts/list_changed": ChangeKind.PROMPTS,
-    "notifications/resources/list_changed": ChangeKind.RESOURCES,
-}
 
 
 class HasLists(Protocol):
@@ -231,8 +225,7 @@ class FeatureTracker:
         self._stale.clear()
         self._announced_kinds.clear()
         features = with_lists_of(introduced(self._spec.name, connection.handshake), self.everything)
-        everything = frozenset(kind for kind in ChangeKind if kind.is_list)
-        self._fetched = await self._read_lists(connection, features, everything)
+        self._fetched = await self._read_lists(connection, features, LISTS)
         await self.remember(connection)
 
     def connected(self) -> None:
@@ -309,7 +302,7 @@ class FeatureTracker:
         """Handle a notification of the server that belongs to no request; it may be about its lists."""
         if method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
-        elif (kind := _ANNOUNCED.get(method)) is not None:
+        elif (kind := LIST_CHANGED.get(method)) is not None:
             self.look_again(kind)
 
     def look_again(self, kind: ChangeKind) -> None:
@@ -337,18 +330,18 @@ class FeatureTracker:
         self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
     ) -> ServerFeatures:
         """Return the offer with the stale lists read again; a list that cannot be read stays as it was."""
-        for listed in LISTS:
+        for listed in KINDS.values():
             if listed.change not in stale or not has_list(features, listed):
                 continue
             try:
-                features = with_pages(features, listed, await connection.list_pages(listed.kind), self._own)
+                features = with_pages(features, listed, await connection.list_pages(listed.name), self._own)
             except ConnectionLostError:
                 raise
             except (ProtocolError, UpstreamError) as error:
                 # Many servers have resources but no list of templates.
                 expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
                 level = logging.DEBUG if expected else logging.WARNING
-                logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+                logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.name, printable(str(error)))
         self._learnt = features = self._beside(features)
         self._read_at |= dict.fromkeys(stale, anyio.current_time())
         self.outputs.replace(features.tools)  # valid at once, even if clients are notified of the new lists later

@@ -126,7 +126,10 @@ async def test_it_works_inside_a_running_loop() -> None:
 @pytest.mark.requirement("S0-5")
 def test_a_call_that_takes_too_long_is_a_timeout_and_the_connection_goes_on() -> None:
     agent = TalkingAgent()
-    with MCPClient.from_agent("slow", agent, timeout=0.05) as client:
+    client = MCPClient.from_agent("slow", agent, timeout=0.05)
+    assert isinstance(client.transport, AgentTransport)
+    client.transport.startup_timeout = PATIENCE
+    with client:
         agent.names.append("block")
         client.transport.send_request("tools/list")
         with pytest.raises(TimeoutError, match=r"slow did not answer tools/call within 0\.05 s"):

@@ -336,6 +336,22 @@ async def test_what_is_opened_while_the_session_is_closed_does_not_stay_open() -
         assert (made.link, server.open) == (None, 0)
 
 
+async def test_a_session_that_is_closed_before_its_connection_takes_a_first_step_keeps_nobody_waiting() -> None:
+    async with session(legacy, seconds=60) as (made, server):
+        opening, closing = asyncio.create_task(made.open()), asyncio.create_task(made.close())
+        with anyio.fail_after(PATIENCE), pytest.raises(UpstreamError, match="is no longer connected"):
+            await opening
+        await closing
+        assert server.wires == []
+
+
+async def test_an_error_of_a_transport_is_raised_as_it_is() -> None:
+    async with session(legacy) as (made, server):
+        server.failure = OSError("no such device")
+        with pytest.raises(OSError, match="no such device"):
+            await made.open()
+
+
 @pytest.mark.requirement("S0-29")
 async def test_a_server_that_refuses_the_greeting_answers_with_an_error() -> None:
     async def refusing(wire: Wire, request: JSON) -> Any:
@@ -525,11 +541,9 @@ async def test_cancelling_everything_closes_the_link() -> None:
     await made.open()
     await made.initialize(HELLO)
     others = asyncio.all_tasks() - {asyncio.current_task()}
-    own = [task for task in others if task.get_name().endswith(" to old")]
-    assert len(own) == 2
-    for task in own:
-        task.cancel()
-    await asyncio.wait(own)
+    [own] = [task for task in others if task.get_name().endswith(" to old")]
+    own.cancel()
+    await asyncio.wait({own})
     assert server.open == 0
     await made.close()
 

@@ -17,7 +17,12 @@ from gaia_bridge.config import fingerprint
 from gaia_bridge.model import HttpServerSpec, ServerFeatures, ServerInfo, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.listing import feature_cache as catalog_cache
-from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Remembered, default_cache_folder
+from gaia_bridge.sources.upstream.listing.feature_cache import (
+    FeatureCache,
+    Remembered,
+    default_cache_folder,
+    lock_entry,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -162,16 +167,33 @@ async def test_a_cache_of_no_entries_keeps_none(folder: Path) -> None:
     assert modes(folder) == {}
 
 
-async def test_locks_count_as_no_entries_and_go_with_theirs(folder: Path) -> None:
+async def test_locks_count_as_no_entries_and_are_removed_unless_a_process_holds_them(folder: Path) -> None:
     cache = FeatureCache(folder, UpstreamLimits(cache_entries=1))
     await cache.store("f0", KNOWN)
-    for name in ("f0.lock", "f1.lock"):
-        (folder / name).touch()
-    await cache.store("f0", KNOWN)
-    assert set(modes(folder)) == {"f0.json", "f0.lock", "f1.lock"}
-    os.utime(folder / "f0.json", (0, 0))
+    held = lock_entry(folder / "f0.lock")
+    assert held is not None
+    (folder / "gone.lock").touch()
     await cache.store("f1", KNOWN)
-    assert set(modes(folder)) == {"f1.json", "f1.lock"}
+    assert set(modes(folder)) == {"f1.json", "f0.lock"}
+    assert lock_entry(folder / "f0.lock") is None
+    os.close(held)
+    await cache.store("f1", KNOWN)
+    assert set(modes(folder)) == {"f1.json"}
+
+
+async def test_a_lock_that_was_removed_after_it_was_opened_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f0.lock"
+    opened = os.open
+
+    def removed_meanwhile(*given: Any) -> int:
+        descriptor = opened(*given)
+        path.unlink()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", removed_meanwhile)
+    assert lock_entry(path) is None
 
 
 async def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path) -> None:

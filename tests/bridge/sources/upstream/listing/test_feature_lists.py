@@ -8,9 +8,9 @@ import pytest
 
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, ServerOptions
+from gaia_bridge.protocol.kinds import PROMPT, TOOL
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY
 from gaia_bridge.sources.upstream.listing.feature_lists import (
-    LISTS,
     changes,
     introduced,
     no_features,
@@ -19,8 +19,6 @@ from gaia_bridge.sources.upstream.listing.feature_lists import (
     with_lists_of,
 )
 from gaia_bridge.text.json_types import JSON
-
-TOOLS = LISTS[0]
 
 
 def handshake(
@@ -31,7 +29,7 @@ def handshake(
 
 def tools(*schemas: Any) -> ServerFeatures:
     items = [{"name": f"t{number}", "inputSchema": schema} for number, schema in enumerate(schemas)]
-    return with_list(no_features("up"), TOOLS, items)
+    return with_list(no_features("up"), TOOL, items)
 
 
 def test_a_server_introduces_itself() -> None:
@@ -94,12 +92,12 @@ def test_every_hostile_schema_costs_only_its_own_tool() -> None:
 def test_a_tool_is_published_without_the_part_of_its_output_schema_that_leads_outside() -> None:
     output = {"type": "object", "$ref": "http://127.0.0.1:1/x"}
     item = {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": output}
-    features = with_list(no_features("up"), TOOLS, [item])
+    features = with_list(no_features("up"), TOOL, [item])
     [left_out] = features.left_out
     assert left_out.kind == "part of the output schema of tool"
     assert left_out.reason == "not every client can compile it at /$ref: 'http://127.0.0.1:1/x'"
     assert features.tools == ({**item, "outputSchema": {"type": "object"}},)
-    assert with_list(features, TOOLS, []).left_out == ()
+    assert with_list(features, TOOL, []).left_out == ()
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,7 @@ def test_no_prompt_is_too_deep_to_be_read_again() -> None:
     deep: JSON = {}
     for _ in range(10_000):
         deep = {"a": [deep]}
-    features = with_list(
-        no_features("up"), LISTS[1], [{"name": "p", "_meta": deep}, {"name": "q", "_meta": {"a": [1]}}]
-    )
+    features = with_list(no_features("up"), PROMPT, [{"name": "p", "_meta": deep}, {"name": "q", "_meta": {"a": [1]}}])
     assert [prompt["name"] for prompt in features.prompts] == ["q"]
 
 
@@ -145,7 +141,7 @@ def test_the_configuration_says_which_tools_there_are() -> None:
 
 
 def test_lists_that_a_server_no_longer_has_are_not_kept() -> None:
-    old = with_list(tools({}), LISTS[1], [{"name": "p"}])
+    old = with_list(tools({}), PROMPT, [{"name": "p"}])
     kept = with_lists_of(introduced("up", handshake(capabilities={"tools": {}})), old)
     assert (kept.tools, kept.prompts) == (old.tools, ())
 
@@ -168,7 +164,7 @@ def test_what_is_written_for_models_hides_nothing_from_people() -> None:
     }
     texts = {"title": hidden, "description": hidden, "x": [{"title": hidden}]}
     definition = {"name": "t\u202e", **texts, "inputSchema": schema}
-    [tool] = with_list(no_features("up"), TOOLS, [definition]).tools
+    [tool] = with_list(no_features("up"), TOOL, [definition]).tools
     assert tool["name"] == "t\u202e"
     assert (tool["title"], tool["description"], tool["x"]) == (shown, shown, [{"title": shown}])
     assert tool["inputSchema"]["properties"] == {
@@ -184,7 +180,7 @@ def test_what_is_listed_with_a_reason_not_to_be_offered_is_left_out_with_it() ->
         "inputSchema": {"type": "object"},
         "_meta": {LEFT_OUT_KEY: "it is\nXML " + "x" * 1_000},
     }
-    features = with_list(no_features("up"), TOOLS, [refused, {**refused, "name": "u", "_meta": {LEFT_OUT_KEY: 1}}])
+    features = with_list(no_features("up"), TOOL, [refused, {**refused, "name": "u", "_meta": {LEFT_OUT_KEY: 1}}])
     assert [tool["name"] for tool in features.tools] == ["u"]
     [item] = features.left_out
     assert (item.kind, item.name, item.reason[:12], len(item.reason) <= 510) == ("tool", "t", "it is XML xx", True)

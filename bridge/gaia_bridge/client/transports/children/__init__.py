@@ -1,0 +1,1 @@
+"""Servers that run as child processes: their start, their streams, and their end."""
