@@ -141,7 +141,7 @@ class DirectCall:
         self.place = place
         self.began = began
         self.id: int | str = message["id"]
-        self.target = "tools/call", str(message["params"]["name"])
+        self.target: tuple[str, str] = "tools/call", str(message["params"]["name"])
         """Its method, and the public name of the tool."""
         self.number = 0
         """The id of the request to the server."""

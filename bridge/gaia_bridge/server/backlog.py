@@ -28,7 +28,10 @@ Target = tuple[str, str]
 class HasTarget(Protocol):
     """A call that is counted: a turn, or a direct call."""
 
-    target: Target
+    @property
+    def target(self) -> Target:
+        """The target of the call."""
+        ...
 
 
 class CallTurn:

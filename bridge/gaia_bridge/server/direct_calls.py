@@ -18,7 +18,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_source import SourceRoute
-from gaia_bridge.text.json_types import JSON, MAX_NESTING
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_object
 
 _METHOD: Final = "tools/call"
 _MEMBERS: Final = 4
@@ -182,7 +182,7 @@ class DirectClient:
         try:
             number, params = message["id"], message["params"]
             name: object = params["name"]
-            arguments: Any = params["arguments"]
+            arguments: object = params["arguments"]
             is_plain = message["method"] == _METHOD and message["jsonrpc"] == "2.0" and len(message) == _MEMBERS
             if not is_plain or (
                 len(params) != 2 if not self.modern else len(params) != 3 or params["_meta"] != self.meta
@@ -190,7 +190,7 @@ class DirectClient:
                 return None
         except (KeyError, TypeError, IndexError):
             return None
-        if type(number) not in (int, str) or type(name) is not str or type(arguments) is not dict:
+        if type(number) not in (int, str) or type(name) is not str or not is_object(arguments):
             return None
         calls = self._calls
         route = calls.routes[name] if name in calls.routes else calls.route(name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.protocol.meta import SERVER_INFO_KEY
 from gaia_bridge.sources.upstream.requests import ServerRequests
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.text.json_types import JSON, is_object
 
 _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
 
@@ -38,10 +38,10 @@ class DirectTool:
 
     def plain_result(self, response: JSON) -> JSON | None:
         """Return the result of a response if it is plain, and is what the tool promises."""
-        result = response.get("result")
-        if type(result) is dict and "_meta" in result and "error" not in response:
-            about: Any = result["_meta"]
-            if type(about) is not dict or not _ABOUT_SERVER.issuperset(about):
+        result: object = response.get("result")
+        if is_object(result) and "_meta" in result and "error" not in response:
+            about: object = result["_meta"]
+            if not is_object(about) or not _ABOUT_SERVER.issuperset(about):
                 return None
             response = {"result": {key: result[key] for key in result if key != "_meta"}}
         plain = plain_result(response)
