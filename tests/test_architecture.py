@@ -244,6 +244,7 @@ OWNERS = {
         "gaia_bridge.bridge.*",
         "gaia_bridge.server.http.*",
         "gaia_bridge_doors.openai_api.*",
+        "gaia_bridge.server.transports.event_writer",
         "gaia_bridge.server.transports.http_exchange",
     ),
     "uvicorn": ("gaia_bridge.server.http.*",),

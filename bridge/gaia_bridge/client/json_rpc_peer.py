@@ -98,7 +98,7 @@ class JsonRpcPeer:
         """The direct calls that are neither answered nor adopted by `request`."""
         self._deferred: list[tuple[JSON, int | None]] = []
         """The messages of the server that wait until all direct calls are adopted."""
-        self._told = anyio.Event()
+        self._all_adopted = anyio.Event()
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -233,7 +233,7 @@ class JsonRpcPeer:
         is_answered = False
         try:
             while self._deferred:  # until the other calls are adopted
-                await self._told.wait()
+                await self._all_adopted.wait()
             response = await call.wait()
             is_answered = True
             return response
@@ -244,8 +244,8 @@ class JsonRpcPeer:
     def _tell_deferred(self) -> None:
         if not self.direct and self._deferred:
             deferred, self._deferred = self._deferred, []
-            self._told.set()
-            self._told = anyio.Event()
+            self._all_adopted.set()
+            self._all_adopted = anyio.Event()
             for message, during in deferred:
                 self.message(message, during)
 

@@ -34,7 +34,7 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for
 from gaia_bridge.server.http.guard import REQUEST_ID
-from gaia_bridge.server.http.request_cycle import Cycle, Piece
+from gaia_bridge.server.http.request_cycle import Cycle, Piece, Unsent
 from gaia_bridge.server.http.request_heads import (
     HEAD_END,
     INVALID_REQUEST,
@@ -83,37 +83,6 @@ class _Part(Enum):
 
 
 _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
-
-
-class Unsent:
-    """Bounds the memory that is used by answers to clients that do not read them."""
-
-    def __init__(self, limits: HttpLimits) -> None:
-        self._limits = limits
-        self._waiting: dict[HttpConnection, None] = {}
-        """The connections with full buffers, in the order in which they last read something."""
-
-    def add(self, connection: HttpConnection) -> None:
-        """Add a connection whose buffer is full, or move it to the end of the line: its client has read."""
-        self.remove(connection)
-        self._waiting[connection] = None
-        if connection.unsent > self._limits.unsent_bytes:
-            self._cut_off(connection)
-        excess = sum(other.unsent for other in self._waiting) - self._limits.unsent_total_bytes
-        for slowest in list(self._waiting):
-            if excess <= 0:
-                break
-            excess -= slowest.unsent
-            self._cut_off(slowest)
-
-    def remove(self, connection: HttpConnection) -> None:
-        """Remove a connection whose buffer is empty enough, or that is gone."""
-        self._waiting.pop(connection, None)
-
-    def _cut_off(self, connection: HttpConnection) -> None:
-        logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
-        self.remove(connection)
-        connection.transport.abort()
 
 
 class ConnectionConfig(uvicorn.Config):
