@@ -88,10 +88,10 @@ class DirectCalls:
     def route(self, name: str) -> DirectRoute | None:
         """Look up the way to a tool; `None` if its calls cannot be direct."""
         target = self._catalog.listed_tool(name)
-        route: DirectRoute | None = None
-        if target is not None:
-            source, own = target
-            route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        if target is None:
+            return None  # not remembered: a client can make up names without end
+        source, own = target
+        route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
         self.routes[name] = route
         return route
 
