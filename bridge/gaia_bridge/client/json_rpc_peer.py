@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -162,7 +163,8 @@ class JsonRpcPeer:
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        clock = self._clocks.start(number, deadline)
+        age = 0.0 if direct is None else time.monotonic() - direct.began
+        clock = self._clocks.start(number, deadline, age)
         watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
         if has_progress:
             self.progress.add(number, clock.restarted if watch is None else watch.add)

@@ -92,6 +92,8 @@ class DirectCalls:
             return None  # not remembered: a client can make up names without end
         source, own = target
         route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        if route is not None and route.deadline < self._patience:
+            route = None  # the deadline of an ordinary call is watched from the beginning
         self.routes[name] = route
         return route
 
@@ -236,7 +238,7 @@ class DirectClient:
             if self._logged is None:
                 self._logged = client_of(self.client_info), number_of(self.connection)
             who, number = self._logged
-            source, seconds = call.route.source, now - call.began
+            source, seconds = call.route.target[0].name, now - call.began
             leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True

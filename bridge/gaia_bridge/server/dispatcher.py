@@ -135,7 +135,8 @@ class Dispatcher:
         self._traced = is_traced()
         self.direct: DirectCalls | None = None
         if settings.direct_calls and not middleware and not self._traced:
-            self.direct = DirectCalls(catalog, self._backlog, self._results, settings.http.quick_answer, self.stamp)
+            patience = min(settings.http.quick_answer, settings.upstream.call_timeout, settings.upstream.call_cap)
+            self.direct = DirectCalls(catalog, self._backlog, self._results, patience, self.stamp)
         catalog.listen(self._on_change)
 
     @staticmethod

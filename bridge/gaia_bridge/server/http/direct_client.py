@@ -24,7 +24,7 @@ class HttpDirectClient(DirectClient):
         **about: Any,
     ) -> None:
         super().__init__(calls, connection, **about)
-        self._session = session
+        self.session = session
         self.named = b"" if session is None else b"".join(b"%b: %b\r\n" % field for field in session.named)
         """The header that names the session."""
         self._date: list[tuple[bytes, bytes]] | None = None
@@ -40,7 +40,7 @@ class HttpDirectClient(DirectClient):
 
     def enter(self) -> bool:
         """Use the session, unless it is over."""
-        session = self._session
+        session = self.session
         if session is not None:
             if session.is_over:
                 return False
@@ -50,5 +50,5 @@ class HttpDirectClient(DirectClient):
 
     def leave(self, now: float) -> None:
         """Use the session no longer."""
-        if self._session is not None:
-            self._session.leave(now)
+        if self.session is not None:
+            self.session.leave(now)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaia_bridge.server.direct_calls import ADMITTED
+from gaia_bridge.server.direct_calls import ADMITTED, TAKES_OVER
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
@@ -102,7 +102,7 @@ class Guard:
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
         accepted: _Accepted | None = facts[self] if self in facts else None
         # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
-        if accepted is not None and accepted.token == self._token.text:
+        if accepted is not None and (TAKES_OVER in extensions or accepted.token == self._token.text):
             if accepted.changes:
                 scope = {**scope, **accepted.changes}
             if WHOLE_BODY in extensions or PARSED in extensions:
