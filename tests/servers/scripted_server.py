@@ -52,8 +52,8 @@ def play(number: Any, steps: list[Any]) -> None:
                 return
             case "release":
                 play(*held.pop(more[0]))
-            case "remove":
-                tools[:] = [tool for tool in tools if tool["name"] != more[0]]
+            case "list":
+                tools[:] = more
                 send(method="notifications/tools/list_changed")
             case _:
                 os._exit(3)

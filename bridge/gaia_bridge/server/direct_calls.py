@@ -74,6 +74,8 @@ class DirectCalls:
         self.stamp = stamp
         self.routes: dict[str, DirectRoute | None] = {}
         """The ways to tools by their public names, as far as they were looked up."""
+        self.offer = object()
+        """Another object for each offer."""
         self.odd: dict[str, int] = {}
         """The results in a row of each tool that were not plain."""
         self.in_flight: dict[DirectCall, DirectCall] = {}
@@ -82,6 +84,7 @@ class DirectCalls:
 
     def forget_routes(self) -> None:
         """Look up the ways to tools again: the offer has changed."""
+        self.offer = object()
         self.routes.clear()
         self.odd.clear()
 

@@ -192,7 +192,7 @@ class Dispatcher:
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
         call.begins()
         try:
-            answer = _NO_ANSWER if call.is_cancelled else await self._answer(call)
+            answer = self._never_begun(call) if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise
@@ -209,6 +209,11 @@ class Dispatcher:
                 for _ in range(_TURNS):
                     await anyio.lowlevel.checkpoint()
         await answered(answer)
+
+    def _never_begun(self, call: Call) -> Answer:
+        if call.direct is not None and (began := begin_of(call)) is not None:  # its source has worked on it
+            log_call(self.catalog, call, began, "cancelled", 0)
+        return _NO_ANSWER
 
     async def _answer(self, call: Call) -> Answer:
         began = begin_of(call)

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.anyio
 
 DO: Final = "up__do"
 LATER: Final = [["hold", "it"], ["text", "later"]]
+ALSO: Final[JSON] = {"name": "also", "inputSchema": {"type": "object"}}
 NOW: Final = [["text", "now"]]
 
 
@@ -68,7 +69,8 @@ class Client:
         """Return the messages that answer a message, and the status if that is no success."""
         named: dict[str, str] = {}
         if self.modern and "id" in message:
-            named = {"mcp-method": message["method"], "mcp-name": message["params"]["name"]}
+            name = message["params"].get("name")
+            named = {"mcp-method": message["method"], **({} if name is None else {"mcp-name": name})}
         headers = {**self.headers, **named, "content-type": "application/json"}
         answer = await self._http.post(self._url, content=json.dumps(message).ljust(900), headers=headers)
         lines = [line.removeprefix("data: ") for line in answer.text.split("\r\n") if line.startswith("data: {")]
@@ -77,6 +79,10 @@ class Client:
 
     async def call(self, steps: list[Any], tag: str = "", number: int = 5, **more: Any) -> list[Any]:
         return await self.send(self.message(steps, tag, number, **more))
+
+    async def listed(self) -> list[Any]:
+        params = {"_meta": META} if self.modern else {}
+        return await self.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params})
 
     async def received(self) -> list[Any]:
         """Return what the server was sent, except calls like this one."""
@@ -206,7 +212,7 @@ async def its_tool_is_removed(world: World, seen: list[Any]) -> None:
     async with anyio.create_task_group() as tasks:
         held = await world.in_flight(tasks, await world.client())
         other = await world.client()
-        seen += await other.call([["remove", "do"], *NOW])
+        seen += await other.call([["list", ALSO], *NOW])
         seen += await other.call([["release", "it"], *NOW], name="up__also")
     seen.append(held)
 
@@ -245,6 +251,17 @@ async def its_server_asks(world: World, seen: list[Any]) -> None:
         seen += await client.received()
 
 
+async def its_tool_wants_a_header_since_the_last_call(world: World, seen: list[Any]) -> None:
+    client, other = await world.client(), await world.client()
+    schema = {"type": "object", "properties": {"tag": {"type": "string", "x-mcp-header": "Tag"}}}
+    seen += await other.call([["list", ALSO, {"name": "do", "inputSchema": schema}], *NOW], name="up__also")
+    with anyio.fail_after(PATIENCE):
+        while "x-mcp-header" not in str(await other.listed()):
+            pass
+    for _ in range(2):
+        seen += await client.call(NOW, "tag")
+
+
 SCENES: Final[tuple[Scene, ...]] = (
     an_ordinary_call_reports_progress_and_logs,
     it_is_cancelled_by_its_client,
@@ -254,6 +271,7 @@ SCENES: Final[tuple[Scene, ...]] = (
     its_id_is_used_again,
     its_server_logs_and_answers,
     its_server_asks,
+    its_tool_wants_a_header_since_the_last_call,
 )
 
 
@@ -346,6 +364,18 @@ async def test_a_call_that_has_begun_is_answered_though(change: str, revision: s
         words = "no longer published" if change == "its agent is removed" else "no luck"
         assert words in seen[0]["result"]["content"][0]["text"]
         server.stop()
+
+
+@pytest.mark.parametrize("revision", ERAS)
+async def test_a_call_that_is_cancelled_has_a_line_in_the_log(
+    revision: str, began: list[DirectCall], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", "gaia_bridge.calls.call_log"):
+        async with world(revision, direct=True) as place:
+            seen: list[Any] = []
+            await it_is_cancelled_by_its_client(place, seen)
+    assert began
+    assert len([line for line in caplog.messages if f"{DO} of up: cancelled" in line]) == 1
 
 
 async def test_names_that_nobody_lists_are_not_remembered() -> None:
