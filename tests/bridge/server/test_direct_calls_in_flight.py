@@ -12,6 +12,7 @@ from typing import Any, Final
 import anyio
 import httpx2
 import pytest
+from anyio.abc import TaskGroup
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.deadlines import Clocks, Deadline
@@ -120,30 +121,28 @@ class World:
         self._revision = revision
         self._stack = stack
 
-    async def client(self, session: str = "", **capabilities: Any) -> Client:
+    async def client(self, session: str = "", capabilities: JSON | None = None) -> Client:
         """Return one whose next call is direct, unless it has the session of another."""
         http = await self._stack.enter_async_context(httpx2.AsyncClient())
         client = Client(http, f"{self.url}/mcp", self._revision, session)
         if not session:
             if not self.modern:
-                await client.greet(capabilities)
+                await client.greet(capabilities or {})
             for _ in range(2):
                 await client.call(NOW)
         return client
 
-    async def in_flight(self, tasks: anyio.abc.TaskGroup, client: Client, *, steps: list[Any] = LATER) -> list[Any]:
-        """Make a call, and wait until the server has it; return the place for its answer."""
-        place: list[Any] = []
+    async def in_flight(self, tasks: TaskGroup, answer: list[Any], client: Client) -> None:
+        """Make a call whose answer is to come later, and wait until the server has it."""
 
         async def call() -> None:
-            place.extend(await client.call(steps, "held", number=7))
+            answer.extend(await client.call(LATER, "held", number=7))
 
         tasks.start_soon(call)
         other = await self.client()
         with anyio.fail_after(PATIENCE):
             while "held" not in await other.received():
                 pass
-        return place
 
 
 @asynccontextmanager
@@ -165,8 +164,9 @@ Scene = Callable[[World, list[Any]], Awaitable[None]]
 
 
 async def an_ordinary_call_reports_progress_and_logs(world: World, seen: list[Any]) -> None:
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, await world.client())
+        await world.in_flight(tasks, held, await world.client())
         other = await world.client()
         seen += await other.call([["progress", 1], ["progress", 2], ["text", "done"]], progressToken="mine")
         await other.call([["release", "it"], *NOW])
@@ -175,8 +175,9 @@ async def an_ordinary_call_reports_progress_and_logs(world: World, seen: list[An
 
 async def it_is_cancelled_by_its_client(world: World, seen: list[Any]) -> None:
     client = await world.client()
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, client)
+        await world.in_flight(tasks, held, client)
         if not world.modern:
             other = await world.client(client.session)
             cancel = {"requestId": 7, "reason": "enough"}
@@ -192,8 +193,9 @@ async def it_is_cancelled_by_its_client(world: World, seen: list[Any]) -> None:
 
 async def its_session_ends(world: World, seen: list[Any]) -> None:
     client = await world.client()
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, client)
+        await world.in_flight(tasks, held, client)
         if world.modern:
             await (await world.client()).call([["release", "it"], *NOW])
         else:
@@ -202,15 +204,17 @@ async def its_session_ends(world: World, seen: list[Any]) -> None:
 
 
 async def its_server_dies(world: World, seen: list[Any]) -> None:
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, await world.client())
+        await world.in_flight(tasks, held, await world.client())
         seen += await (await world.client()).call([["die"]])
     seen += [held, await (await world.client()).call(NOW)]
 
 
 async def its_tool_is_removed(world: World, seen: list[Any]) -> None:
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, await world.client())
+        await world.in_flight(tasks, held, await world.client())
         other = await world.client()
         seen += await other.call([["list", ALSO], *NOW])
         seen += await other.call([["release", "it"], *NOW], name="up__also")
@@ -219,8 +223,9 @@ async def its_tool_is_removed(world: World, seen: list[Any]) -> None:
 
 async def its_id_is_used_again(world: World, seen: list[Any]) -> None:
     client = await world.client()
+    held: list[Any] = []
     async with anyio.create_task_group() as tasks:
-        held = await world.in_flight(tasks, client)
+        await world.in_flight(tasks, held, client)
         other = await world.client("" if world.modern else client.session)
         seen += await other.call(NOW, "second", number=7)
         await other.call([["release", "it"], *NOW], number=8)
@@ -239,8 +244,9 @@ async def its_server_logs_and_answers(world: World, seen: list[Any]) -> None:
 async def its_server_asks(world: World, seen: list[Any]) -> None:
     if world.modern:
         return
-    for capabilities in ({"roots": {}}, {}):
-        client = await world.client(**capabilities)
+    declared: list[JSON] = [{"roots": {}}, {}]
+    for capabilities in declared:
+        client = await world.client(capabilities=capabilities)
         other = await world.client(client.session)
 
         async def answer(question: JSON, other: Client = other) -> None:
