@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
+from gaia_bridge.contract import Source
 from gaia_bridge.text.json_types import JSON
 
 _FIELDS: Final = frozenset({"content", "isError", "resultType", "structuredContent"})
@@ -64,8 +65,13 @@ class DirectRoute(Protocol):
     """The side of the server: one tool of one source."""
 
     @property
-    def source(self) -> str:
-        """The name of the source."""
+    def target(self) -> tuple[Source, str]:
+        """The source, and its name of the tool. The call stays with it, whatever the catalog has later."""
+        ...
+
+    @property
+    def deadline(self) -> float:
+        """Seconds after which the route gives up a call that nothing is heard of."""
         ...
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:

@@ -9,8 +9,9 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -41,6 +42,8 @@ OnNotification = Callable[[str, JSON, int | None], None]
 """Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
 TOOL_CALL: Final = "tools/call"
+_Ask = Callable[[], Awaitable[JSON]]
+"""Makes a request; returns the response."""
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -150,7 +153,7 @@ class JsonRpcPeer:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: The response is missing, late or invalid.
         """
-        direct = None if number is None else self.direct.pop(number, None)
+        is_relayed, direct = number is not None, None if number is None else self.direct.pop(number, None)
         link = self.check() if direct is None else self.link
         if number is None:
             number = self.new_id()
@@ -160,16 +163,17 @@ class JsonRpcPeer:
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        clock = self._clocks.start(number, deadline)
+        age = 0.0 if direct is None else time.monotonic() - direct.began
+        clock = self._clocks.start(number, deadline, age)
         watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
         if has_progress:
             self.progress.add(number, clock.restarted if watch is None else watch.add)
+        ask = partial(link.request, message, headers) if direct is None else partial(self._adopted, direct)
+        if is_relayed:
+            ask = partial(self._in_order, ask)
         try:
             with clock:
-                if direct is not None:
-                    response = await self._adopted(direct)
-                else:
-                    response = await (link.request if watch is None else partial(watch.request, link))(message, headers)
+                response = await (ask() if watch is None else watch.request(ask))
         except TimeoutError:
             if not clock.is_up:
                 raise
@@ -227,19 +231,24 @@ class JsonRpcPeer:
         self._tell_deferred()
 
     async def _adopted(self, call: DirectCall) -> JSON:
-        """Wait for the response to a direct call; messages that came meanwhile are passed on before."""
+        """Wait for the response to a direct call."""
         call.adopt()
         self._tell_deferred()
         is_answered = False
         try:
-            while self._deferred:  # until the other calls are adopted
-                await self._all_adopted.wait()
             response = await call.wait()
             is_answered = True
             return response
         finally:
             if not is_answered and not call.done() and self._direct_link is not None:
                 self._direct_link.abandon(call.number)
+
+    async def _in_order(self, ask: _Ask) -> JSON:
+        """Make a request of a client; messages that came before the response may be for that client, and are first."""
+        response = await ask()
+        while self._deferred:  # until all direct calls are adopted
+            await self._all_adopted.wait()
+        return response
 
     def _tell_deferred(self) -> None:
         if not self.direct and self._deferred:
@@ -376,13 +385,13 @@ class _Watch:
         if self._passing is None or self._passing.done():
             self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
-    async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
+    async def request(self, ask: _Ask) -> JSON:
         """Make the request; all progress is passed on before this returns."""
         outcome: JSON | Exception | None = None
         try:
             with self._unwanted:
                 try:
-                    outcome = await link.request(message, headers)
+                    outcome = await ask()
                 except Exception as error:
                     outcome = error
             self._answered = True

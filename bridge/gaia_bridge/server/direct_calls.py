@@ -68,6 +68,8 @@ class DirectCalls:
         self.stamp = stamp
         self.routes: dict[str, DirectRoute | None] = {}
         """The ways to tools by their public names, as far as they were looked up."""
+        self.offer = object()
+        """Another object for each offer."""
         self.odd: dict[str, int] = {}
         """The results in a row of each tool that were not plain."""
         self.in_flight: dict[DirectCall, DirectCall] = {}
@@ -76,16 +78,19 @@ class DirectCalls:
 
     def forget_routes(self) -> None:
         """Look up the ways to tools again: the offer has changed."""
+        self.offer = object()
         self.routes.clear()
         self.odd.clear()
 
     def route(self, name: str) -> DirectRoute | None:
         """Look up the way to a tool; `None` if its calls cannot be direct."""
         target = self._catalog.listed_tool(name)
-        route: DirectRoute | None = None
-        if target is not None:
-            source, own = target
-            route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        if target is None:
+            return None  # not remembered: a client can make up names without end
+        source, own = target
+        route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        if route is not None and route.deadline < self._patience:
+            route = None  # the deadline of an ordinary call is watched from the beginning
         self.routes[name] = route
         return route
 
@@ -230,7 +235,7 @@ class DirectClient:
             if self._logged is None:
                 self._logged = client_of(self.client_info), number_of(self.connection)
             who, number = self._logged
-            source, seconds = call.route.source, now - call.began
+            source, seconds = call.route.target[0].name, now - call.began
             leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True

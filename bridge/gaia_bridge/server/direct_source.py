@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, Final, Protocol, cast
 
@@ -42,9 +43,8 @@ class SourceRoute:
     """One tool of a source, by the source's name for it. A `DirectRoute`."""
 
     def __init__(self, source: Source, own: str) -> None:
-        self.source = source.name
-        self._call_tool = source.call_tool
-        self._own = own
+        self.target = source, own
+        self.deadline = math.inf  # the source has its own, from the same beginning
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:
         """Ask the source; see `DirectRoute.begin`."""
@@ -55,7 +55,8 @@ class SourceRoute:
     async def _ask(self, call: DirectCall, work: _Work, arguments: JSON) -> None:
         work.cancellation.enter()
         try:
-            result = await self._call_tool(self._own, arguments, _DirectRequest(call))
+            source, own = self.target
+            result = await source.call_tool(own, arguments, _DirectRequest(call))
         except Exception as error:
             call.set_exception(error)
         else:

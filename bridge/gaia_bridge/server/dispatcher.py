@@ -133,7 +133,8 @@ class Dispatcher:
         self._traced = is_traced()
         self.direct: DirectCalls | None = None
         if settings.direct_calls and not middleware and not self._traced:
-            self.direct = DirectCalls(catalog, self._backlog, self._results, settings.http.quick_answer, self.stamp)
+            patience = min(settings.http.quick_answer, settings.upstream.call_timeout, settings.upstream.call_cap)
+            self.direct = DirectCalls(catalog, self._backlog, self._results, patience, self.stamp)
         catalog.listen(self._on_change)
 
     # The entrances for transports.
@@ -175,7 +176,7 @@ class Dispatcher:
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
         call.begins()
         try:
-            answer = _NO_ANSWER if call.is_cancelled else await self._answer(call)
+            answer = self._never_begun(call) if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise
@@ -192,6 +193,11 @@ class Dispatcher:
                 for _ in range(_TURNS):
                     await anyio.lowlevel.checkpoint()
         await answered(answer)
+
+    def _never_begun(self, call: Call) -> Answer:
+        if call.direct is not None and (began := begin_of(call)) is not None:  # its source has worked on it
+            log_call(self.catalog, call, began, "cancelled", 0)
+        return _NO_ANSWER
 
     async def _answer(self, call: Call) -> Answer:
         began = begin_of(call)

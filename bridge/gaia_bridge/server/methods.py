@@ -141,7 +141,8 @@ class Methods:
     async def _call_tool(self, call: Call) -> JSON:
         name: str = call.params["name"]
         arguments: JSON = call.params.get("arguments") or {}
-        target = self._catalog.listed_tool(name)
+        direct = direct_of(call)
+        target = self._catalog.listed_tool(name) if direct is None else direct.route.target
         if target is None:
             if (read := self._results.called(call, name, arguments)) is not None:
                 return read
@@ -151,7 +152,7 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = first_of(direct_of(call), partial(source.call_tool, own, arguments))
+            ask = first_of(direct, partial(source.call_tool, own, arguments))
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:

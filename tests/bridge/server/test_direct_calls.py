@@ -102,7 +102,7 @@ def _comparable(body: str) -> str:
 async def bridge_of_raw(
     *, direct: bool, mode: str = "all", limits: UpstreamLimits | None = None
 ) -> AsyncGenerator[tuple[str, Bridge]]:
-    settings = Settings(direct_calls=direct, **({} if limits is None else {"upstream": limits}))
+    settings = Settings(direct_calls=direct, upstream=limits or UpstreamLimits())
     async with serving({}, settings) as (url, bridge):
         await bridge.add_upstream(raw_server(mode))
         yield url, bridge

@@ -39,7 +39,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_au
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
 from gaia_bridge.server.http.request_heads import TWO_LENGTHS
-from gaia_bridge.server.transports.scope_keys import ADMITTED, BODY_ARRIVED, PARSED, SAME_HEAD, WHOLE_BODY
+from gaia_bridge.server.transports.scope_keys import ADMITTED, BODY_ARRIVED, PARSED, SAME_HEAD, TAKES_OVER, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Guard:
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
         accepted: _AcceptedHead | None = facts[self] if self in facts else None
         # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
-        if accepted is not None and accepted.token == self._token.text:
+        if accepted is not None and (TAKES_OVER in extensions or accepted.token == self._token.text):
             if accepted.changes:
                 scope = {**scope, **accepted.changes}
             if WHOLE_BODY in extensions or PARSED in extensions:

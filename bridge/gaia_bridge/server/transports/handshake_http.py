@@ -61,6 +61,8 @@ class HandshakeHttp:
         """Answer one request."""
         identity = exchange.headers.get(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
+        if session is None and exchange.direct is not None and isinstance(exchange.direct.origin, HttpDirectClient):
+            session = exchange.direct.origin.session  # which has ended since the call began, and cancelled it
         if exchange.method not in ("GET", "POST", "DELETE"):
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:

@@ -24,7 +24,8 @@ class HttpDirectClient(DirectClient):
         **about: Any,
     ) -> None:
         super().__init__(calls, connection, **about)
-        self._session = session
+        self.session = session
+        self._offer = calls.offer
         self.named = b"" if session is None else b"".join(b"%b: %b\r\n" % field for field in session.named)
         """The header that names the session."""
         self._date: list[tuple[bytes, bytes]] | None = None
@@ -39,16 +40,17 @@ class HttpDirectClient(DirectClient):
         return self._head
 
     def enter(self) -> bool:
-        """Use the session, unless it is over."""
-        session = self._session
-        if session is not None:
-            if session.is_over:
-                return False
-            session.was_used = True
-            session.open += 1
+        """Use the session, unless it is over; without one, return whether the offer is the same as before."""
+        session = self.session
+        if session is None:
+            return self._offer is self._calls.offer
+        if session.is_over:
+            return False
+        session.was_used = True
+        session.open += 1
         return True
 
     def leave(self, now: float) -> None:
         """Use the session no longer."""
-        if self._session is not None:
-            self._session.leave(now)
+        if self.session is not None:
+            self.session.leave(now)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gaia_bridge.calls.direct_call import DirectCall, plain_result
+from gaia_bridge.contract import Source
 from gaia_bridge.protocol.meta import SERVER_INFO_KEY
 from gaia_bridge.sources.upstream.requests import ServerRequests
 from gaia_bridge.text.json_types import JSON, is_object
@@ -16,25 +17,25 @@ _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
 class DirectTool:
     """One tool of one server, by the server's name for it."""
 
-    __slots__ = ("_begin", "_own", "_problem", "_requests", "source")
+    __slots__ = ("_begin", "_problem", "_requests", "deadline", "target")
 
     def __init__(
         self,
-        source: str,
-        own: str,
+        target: tuple[Source, str],
+        deadline: float,
         begin: Callable[[DirectCall, str, JSON], bool],
         requests: ServerRequests,
         problem: Callable[[str, JSON], str | None],
     ) -> None:
         self._problem = problem
-        self.source = source
-        self._own = own
+        self.target = target
+        self.deadline = deadline
         self._begin = begin
         self._requests = requests
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:
         """Send the request; see `DirectRoute.begin`."""
-        return self._begin(call, self._own, arguments)
+        return self._begin(call, self.target[1], arguments)
 
     def plain_result(self, response: JSON) -> JSON | None:
         """Return the result of a response if it is plain, and is what the tool promises."""
@@ -45,7 +46,7 @@ class DirectTool:
                 return None
             response = {"result": {key: result[key] for key in result if key != "_meta"}}
         plain = plain_result(response)
-        if plain is not None and "structuredContent" in plain and self._problem(self._own, plain) is not None:
+        if plain is not None and "structuredContent" in plain and self._problem(self.target[1], plain) is not None:
             return None
         return plain
 

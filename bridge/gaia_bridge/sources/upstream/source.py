@@ -369,7 +369,8 @@ class Upstream(AsksServer):
         published = self._tracker.published
         if published.is_transformed(name) or self._private is not None:
             return None
-        return DirectTool(self.name, name, self._begin, self._requests, self._tracker.outputs.problem)
+        deadline = min(self._limits.call_timeout, self._limits.call_cap)
+        return DirectTool((self, name), deadline, self._begin, self._requests, self._tracker.outputs.problem)
 
     def _begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
         if self._others.turning or self._tasks is None or not self._requests.begin(call, own, arguments):

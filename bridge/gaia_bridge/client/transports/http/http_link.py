@@ -83,6 +83,10 @@ class HttpLink(ABC):
     async def _carry(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> None:
         try:
             response = await self.request(message, headers)
+        except asyncio.CancelledError:
+            if self._lost is not None:  # `close` has cancelled this task, and nobody has abandoned the request
+                waiter.set_exception(self._lost)
+            raise
         except Exception as error:
             waiter.set_exception(error)
         else:
