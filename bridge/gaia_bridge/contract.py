@@ -360,6 +360,11 @@ class Source(Published, Protocol):
         """Wait until the offer of the source is known, or the source has failed. Bounded by the source's deadlines."""
         ...
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `refresh` has anything to do: a list of a thousand sources asks each of them."""
+        ...
+
     async def refresh(self) -> None:
         """Read the lists again if the source does not announce its changes. Bounded; never raises."""
         ...

@@ -449,6 +449,8 @@ def main() -> None:
         INFO.update({"name": "evil", "mcpServers": {"up": GREED}, **GREED})
         CAPABILITIES["experimental"] = {"launch": GREED}
         tools[0].update({**GREED, "_meta": GREED, "annotations": GREED})
+    if mode.startswith("all"):
+        tools[:] = [{"name": name, "inputSchema": {"type": "object"}} for name in CALLS]
     if mode == "promises":
         tools[1:] = [
             {"name": "promised", "inputSchema": {"type": "object"}, "outputSchema": SUM},

@@ -67,6 +67,8 @@ class FixedSource:
     async def seek(self) -> None:
         await self.refresh()
 
+    is_due = True
+
     async def refresh(self) -> None:
         self.refreshed += 1
 

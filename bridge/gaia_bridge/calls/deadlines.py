@@ -40,9 +40,13 @@ class Clocks:
         self._rings_at = math.inf
         self._is_closed = False
 
-    def start(self, number: int, deadline: Deadline) -> Clock:
-        """Return the clock of a request that begins now; the clock runs until it is stopped."""
-        clock = self.running[number] = Clock(self, deadline, self.loop.time())
+    def start(self, number: int, deadline: Deadline, age: float = 0.0) -> Clock:
+        """Return the clock of a request that begins now; the clock runs until it is stopped.
+
+        Args:
+            age: Seconds without a sign of life that have passed already.
+        """
+        clock = self.running[number] = Clock(self, deadline, self.loop.time(), age)
         if clock.ends_at < self._rings_at:
             self.ring_at(clock.ends_at)
         return clock
@@ -90,10 +94,10 @@ class Clock:
 
     __slots__ = ("_cancelling", "_cap_at", "_clocks", "_deadline", "_holds", "_task", "ends_at", "is_over", "is_up")
 
-    def __init__(self, clocks: Clocks, deadline: Deadline, now: float) -> None:
+    def __init__(self, clocks: Clocks, deadline: Deadline, now: float, age: float) -> None:
         self._clocks = clocks
         self._deadline = deadline
-        idle_at, cap_at = now + deadline.idle, now + deadline.cap
+        idle_at, cap_at = now + deadline.idle - age, now + deadline.cap
         self._cap_at = cap_at
         self._holds = 0
         self._task: asyncio.Task[object] | None = None

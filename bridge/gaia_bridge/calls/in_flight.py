@@ -26,19 +26,33 @@ def own_id(value: object) -> int | None:
     return int(value) if type(value) is float and value.is_integer() else None
 
 
+class Waiter(Protocol):
+    """Waits for one response, as a future does."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: JSON, /) -> None: ...
+    def set_exception(self, exception: Exception, /) -> None: ...
+    def exception(self) -> BaseException | None: ...
+
+
 class SentRequests:
     """The requests that this side has sent on one connection and that are not answered yet."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[JSON]] = {}
+        self._waiting: dict[int, Waiter] = {}
         self._lost: Exception | None = None
 
     def add(self, number: int) -> asyncio.Future[JSON]:
         """Expect the response to a request, in the end to be forgotten; raise the error that ended the connection."""
         if self._lost is not None:
             raise self._lost
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[JSON] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         return future
+
+    def expect(self, number: int, waiter: Waiter) -> None:
+        """Expect the response to a request on a connection that is not over, for anything that waits like a future."""
+        self._waiting[number] = waiter
 
     def forget(self, number: int) -> None:
         """Stop expecting the response to a request."""
@@ -49,7 +63,7 @@ class SentRequests:
 
         Return whether anybody waited: others are late, foreign, or second ones.
         """
-        answered = own_id(number)
+        answered = number if type(number) is int else own_id(number)
         future = None if answered is None else self._waiting.pop(answered, None)
         if future is None or future.done():
             return False
@@ -73,7 +87,7 @@ class SentRequests:
                 _fail(future, error)
 
 
-def _fail(future: asyncio.Future[JSON], error: Exception) -> None:
+def _fail(future: Waiter, error: Exception) -> None:
     future.set_exception(error)
     future.exception()  # whoever waited may be on its way out; no complaint about that
 
@@ -89,37 +103,40 @@ class Cancellable(Protocol):
 class ReceivedRequests:
     """The requests that the other side has sent on one connection and that are not answered yet."""
 
-    __slots__ = ("_in_flight",)
+    __slots__ = ("in_flight",)
 
     def __init__(self) -> None:
-        self._in_flight: dict[RequestId, Cancellable] = {}
+        self.in_flight: dict[RequestId, Cancellable] = {}
+        """The requests by their ids."""
 
     def __len__(self) -> int:
-        return len(self._in_flight)
+        return len(self.in_flight)
 
-    def begin(self, request_id: RequestId, request: Cancellable) -> bool:
-        """Register a request that is being worked on.
+    def begin(self, request_id: RequestId, request: Cancellable, earlier: Cancellable | None = None) -> bool:
+        """Register a request that is being worked on; it may take the place of an earlier object for the same request.
 
         Return whether it is allowed: its id must not be that of another one in flight (basic, "Requests").
         """
-        return self._in_flight.setdefault(request_id, request) is request
+        if earlier is not None and self.in_flight.get(request_id) is earlier:
+            self.in_flight[request_id] = request
+        return self.in_flight.setdefault(request_id, request) is request
 
     def end(self, request_id: RequestId, request: Cancellable) -> None:
         """Remove a request; another one of the same id, which was refused, leaves the first in flight."""
-        if self._in_flight.get(request_id) is request:
-            del self._in_flight[request_id]
+        if self.in_flight.get(request_id) is request:
+            del self.in_flight[request_id]
 
     def cancel(self, request_id: object, reason: object) -> None:
         """Cancel a request of the other side, which does not want its answer any more, if there is such a request."""
         if isinstance(request_id, bool) or not isinstance(request_id, int | str | float):
             return
-        request = self._in_flight.get(request_id)
+        request = self.in_flight.get(request_id)
         if request is None and not isinstance(request_id, float):  # some write the digits of a number as text here
-            request = next((other for key, other in self._in_flight.items() if str(key) == str(request_id)), None)
+            request = next((other for key, other in self.in_flight.items() if str(key) == str(request_id)), None)
         if request is not None:
             request.cancel(reason if isinstance(reason, str) else None)
 
     def cancel_all(self) -> None:
         """Cancel all requests: the other side is gone."""
-        for request in list(self._in_flight.values()):
+        for request in list(self.in_flight.values()):
             request.cancel(None)

@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 
 from gaia_bridge.calls.deadlines import Deadline
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.calls.rounds import InputRequest, RoundsError, play_rounds
-from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
+from gaia_bridge.client.json_rpc_peer import TOOL_CALL, JsonRpcPeer, open_peer
 from gaia_bridge.client.lists import ReadPage, ToolHeaders, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.client.questions import answer_of
@@ -119,6 +120,8 @@ class Connection:
         """Set when the connection is over, from either side."""
         self.new_id = peer.new_id
         """Returns an id for a request to be made, by which messages that belong to the request can be recognized."""
+        self.direct = peer.direct
+        """The direct calls that are neither answered nor adopted by `request`, by the ids of their requests."""
         self._peer = peer
         self._delegate = delegate
         self._limits = limits
@@ -194,6 +197,25 @@ class Connection:
             return await play_rounds(method, result, ask, self._answers, rounds=most, questions=questions)
         except RoundsError as error:
             raise UpstreamError(str(error)) from None
+
+    def begin(self, call: DirectCall, params: JSON, meta: Mapping[str, Any]) -> bool:
+        """Send the request of a direct call of a tool, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            params: Its parameters, without `_meta`.
+            meta: Its `_meta`, which is completed with the keys of our hop.
+        """
+        if self._tasks.tools and self._tasks.needed(TOOL_CALL, params):
+            return False
+        headers = None
+        if self.handshake.modern:
+            headers = self._headers.of(params)
+            meta = {**self._meta, **meta, PROTOCOL_VERSION_KEY: self.handshake.revision}
+        return self._peer.begin(call, params, meta, self._deadline, headers)
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no request has adopted."""
+        self._peer.abandon(call)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""
@@ -277,7 +299,7 @@ class Connection:
     ) -> JSON:
         """Make one modern request, or make it again with more parameters."""
         stamped = self._stamped(params) | more
-        headers = self._headers.of(params) if method == "tools/call" else None
+        headers = self._headers.of(params) if method == TOOL_CALL else None
         return await self._peer.request(
             method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
         )

@@ -9,20 +9,22 @@ import asyncio
 import contextvars
 import itertools
 import logging
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.bridge_hops import passed
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.progress import ProgressReceivers
 from gaia_bridge.client.questions import Questions
-from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, DirectLink, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
@@ -39,6 +41,9 @@ logger = logging.getLogger(__name__)
 OnNotification = Callable[[str, JSON, int | None], None]
 """Called with a notification: its method, its parameters, and the id of the request on whose stream it came, if
 known."""
+TOOL_CALL: Final = "tools/call"
+_Ask = Callable[[], Awaitable[JSON]]
+"""Makes a request; returns the response."""
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 
@@ -91,6 +96,12 @@ class JsonRpcPeer:
         """The reason of its end; `None` before that."""
         self.new_id = (itertools.count(1) if numbers is None else numbers).__next__
         """A unique id for a request; never 0, which some servers treat as absent."""
+        self._direct_link: DirectLink | None = None
+        self.direct: dict[int, DirectCall] = {}
+        """The direct calls that are neither answered nor adopted by `request`."""
+        self._deferred: list[tuple[JSON, int | None]] = []
+        """The messages of the server that wait until all direct calls are adopted."""
+        self._all_adopted = anyio.Event()
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -108,6 +119,7 @@ class JsonRpcPeer:
 
     def open(self, link: Link, tasks: TaskGroup) -> None:
         self._link, self._tasks = link, tasks
+        self._direct_link = link if isinstance(link, DirectLink) else None
 
     def close(self) -> None:
         self._tasks = None
@@ -141,28 +153,27 @@ class JsonRpcPeer:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: The response is missing, late or invalid.
         """
-        link = self.check()
+        is_relayed, direct = number is not None, None if number is None else self.direct.pop(number, None)
+        link = self.check() if direct is None else self.link
         if number is None:
             number = self.new_id()
-        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
         has_progress = on_progress is not None or deadline.idle < deadline.cap
-        if has_progress or (params is not None and "_meta" in params):
-            params = _with_token(params, number if has_progress else None)
-        if self._delegate.id:
-            params = passed(params, self._delegate.id)
-        if params is not None:
-            message["params"] = params
+        message = self._request(number, method, params, has_progress=has_progress)
         translating = self._limits.revisions.translating_of(message)
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        clock = self._clocks.start(number, deadline)
+        age = 0.0 if direct is None else time.monotonic() - direct.began
+        clock = self._clocks.start(number, deadline, age)
         watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
         if has_progress:
             self.progress.add(number, clock.restarted if watch is None else watch.add)
+        ask = partial(link.request, message, headers) if direct is None else partial(self._adopted, direct)
+        if is_relayed:
+            ask = partial(self._in_order, ask)
         try:
             with clock:
-                response = await (link.request if watch is None else partial(watch.request, link))(message, headers)
+                response = await (ask() if watch is None else watch.request(ask))
         except TimeoutError:
             if not clock.is_up:
                 raise
@@ -172,6 +183,81 @@ class JsonRpcPeer:
             self.progress.forget(number)
         return _result_of(method, response if translating is None else translating.read(response, method))
 
+    def _request(self, number: int, method: str, params: JSON | None, *, has_progress: bool) -> JSON:
+        if has_progress or (params is not None and "_meta" in params):
+            params = _with_token(params, number if has_progress else None)
+        if self._delegate.id:
+            params = passed(params, self._delegate.id)
+        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
+        if params is not None:
+            message["params"] = params
+        return message
+
+    def begin(
+        self,
+        call: DirectCall,
+        params: JSON,
+        meta: Mapping[str, Any],
+        deadline: Deadline,
+        headers: Mapping[str, str] | None,
+    ) -> bool:
+        """Send the request of a direct call, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            params: Its parameters, without `_meta`.
+            meta: Its `_meta`, without the keys that are added here, as `request` adds them.
+        """
+        link, own = self._direct_link, self._delegate.id
+        if link is None or self._reason is not None or self._translating is not None or self._deferred:
+            return False
+        number = self.new_id()
+        if deadline.idle < deadline.cap:
+            meta = {**meta, PROGRESS_TOKEN_KEY: number}
+        if own:
+            meta = {**meta, HOPS_META_KEY: [own]}
+        if meta:
+            params = {**params, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": number, "method": TOOL_CALL, "params": params}
+        if not link.begin(message, call, headers):
+            return False
+        call.number = number
+        self.direct[number] = call
+        return True
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no request has adopted."""
+        if self.direct.pop(call.number, None) is not None and self._direct_link is not None:
+            self._direct_link.abandon(call.number)
+        self._tell_deferred()
+
+    async def _adopted(self, call: DirectCall) -> JSON:
+        """Wait for the response to a direct call."""
+        call.adopt()
+        self._tell_deferred()
+        is_answered = False
+        try:
+            response = await call.wait()
+            is_answered = True
+            return response
+        finally:
+            if not is_answered and not call.done() and self._direct_link is not None:
+                self._direct_link.abandon(call.number)
+
+    async def _in_order(self, ask: _Ask) -> JSON:
+        """Make a request of a client; messages that came before the response may be for that client, and are first."""
+        response = await ask()
+        while self._deferred:  # until all direct calls are adopted
+            await self._all_adopted.wait()
+        return response
+
+    def _tell_deferred(self) -> None:
+        if not self.direct and self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self._all_adopted.set()
+            self._all_adopted = anyio.Event()
+            for message, during in deferred:
+                self.message(message, during)
+
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""
         message: JSON = {"jsonrpc": "2.0", "method": method}
@@ -180,7 +266,15 @@ class JsonRpcPeer:
         await self._send(message)
 
     def message(self, message: JSON, during: int | None) -> None:
-        """Handle a request or notification from the server."""
+        """Handle a request or notification from the server.
+
+        It may be about a direct call: these become ordinary calls first, which know their clients.
+        """
+        if self.direct:
+            self._deferred.append((message, during))
+            for call in [*self.direct.values()]:
+                call.make_ordinary()
+            return
         if self._translating is not None and isinstance(method := message.get("method"), str):
             message = self._translating.read(message, method)
         method, params = message.get("method"), message.get("params")
@@ -291,13 +385,13 @@ class _Watch:
         if self._passing is None or self._passing.done():
             self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
-    async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
+    async def request(self, ask: _Ask) -> JSON:
         """Make the request; all progress is passed on before this returns."""
         outcome: JSON | Exception | None = None
         try:
             with self._unwanted:
                 try:
-                    outcome = await link.request(message, headers)
+                    outcome = await ask()
                 except Exception as error:
                     outcome = error
             self._answered = True

@@ -33,19 +33,20 @@ class Tasks:
         self._limits = limits
         self._patience = Deadline(limits.list_timeout, limits.list_timeout)
         self._served = value_at(capabilities, "tasks", "requests", "tools", "call") is not None
-        self._tools: set[str] = set()
+        self.tools: set[str] = set()
+        """Their names."""
 
     def learn(self, tools: list[Any]) -> None:
         """Remember the tools of the whole list that run as tasks only."""
         needing = (tool for tool in tools if value_at(tool, "execution", "taskSupport") == "required")
-        self._tools = {name for tool in needing if isinstance(name := tool.get("name"), str)} if self._served else set()
+        self.tools = {name for tool in needing if isinstance(name := tool.get("name"), str)} if self._served else set()
 
     def needed(self, method: str, params: JSON | None) -> bool:
         """Whether a request has to create a task, and the caller did not ask for a task itself."""
-        if not self._tools or method != _CALL or params is None or "task" in params:
+        if not self.tools or method != _CALL or params is None or "task" in params:
             return False
         name = params.get("name")
-        return isinstance(name, str) and name in self._tools
+        return isinstance(name, str) and name in self.tools
 
     async def play(self, params: JSON, deadline: Deadline, on_progress: OnProgress | None, number: int | None) -> JSON:
         """Call a tool by way of a task; arguments, result and exceptions are those of `Connection.request`."""

@@ -32,8 +32,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from gaia_bridge.calls.in_flight import Waiter
 from gaia_bridge.errors import RequestError
 from gaia_bridge.text.json_types import JSON
 
@@ -162,6 +163,24 @@ class Link(Protocol):
     @property
     def last_words(self) -> str:
         """The last line of the server's error output, redacted, for our own log; empty where there is none."""
+        ...
+
+
+@runtime_checkable
+class DirectLink(Protocol):
+    """Optional for a link: requests can be sent without a task that waits for the response."""
+
+    def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
+        """Send a request at once, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            message: As for `Link.request`.
+            waiter: Gets the response, or the error that `Link.request` would raise.
+        """
+        ...
+
+    def abandon(self, number: int) -> None:
+        """Expect no response to such a request any more, and notify the server."""
         ...
 
 

@@ -61,9 +61,12 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; return the lines that they complete, without line ends and blank lines."""
-        if data.endswith(b"\n") and not self.size and data.find(b"\n") == len(data) - 1 < self._limit:
-            line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
-            if line.strip():
+        end = len(data) - 1
+        if data[end:] == b"\n" and not self.size and data.find(b"\n") == end < self._limit:
+            line = data[:end]  # fast path: nearly always exactly one line, of an object
+            if line[-1:] == b"\r":
+                line = line[:-1]
+            if line[:1] == b"{" or line.strip():
                 return [line]
             self.blank += 1
             return []

@@ -177,6 +177,11 @@ class ParameterHeaders:
         self.schema = schema
         self._annotations = [] if annotation_problem(schema) is not None else list(_annotated(schema))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether calls of the tool need no such headers."""
+        return not self._annotations
+
     def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """Explain why the headers of a call do not match its arguments; return `None` if they do."""
         if not self._annotations:

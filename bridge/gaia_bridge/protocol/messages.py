@@ -11,7 +11,7 @@ from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.protocol.revisions import BATCHING_REVISIONS, HANDSHAKE_REVISIONS
 from gaia_bridge.protocol.shapes import is_identifier
-from gaia_bridge.text.json_text import from_json, to_json, valid_json
+from gaia_bridge.text.json_text import encode_json, from_json, to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
@@ -199,6 +199,12 @@ def encoded(value: Any) -> bytes:
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
     written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
     return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
+
+
+def encoded_read_result(request_id: int | str, result: JSON) -> bytes:
+    """Write a response with a result that was read from JSON, and is not nested deep."""
+    written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (written, encode_json(result))
 
 
 def encoded_error(refusal: Refusal) -> bytes:

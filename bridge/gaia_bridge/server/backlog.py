@@ -12,6 +12,7 @@ import logging
 from asyncio import TimerHandle, get_running_loop
 from collections import deque
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 import anyio
 
@@ -22,6 +23,15 @@ logger = logging.getLogger(__name__)
 
 Target = tuple[str, str]
 """A method, and the name or URI that it is about."""
+
+
+class HasTarget(Protocol):
+    """A call that is counted: a turn, or a direct call."""
+
+    @property
+    def target(self) -> Target:
+        """The target of the call."""
+        ...
 
 
 class CallTurn:
@@ -82,7 +92,7 @@ class _Client:
     __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
-        self.turns: dict[CallTurn, None] = {}
+        self.turns: dict[HasTarget, None] = {}
         """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
         self.large = 0
         """Of these, the calls that were made just now and whose answers may be large."""
@@ -145,6 +155,38 @@ class Backlog:
         state.cut = cut
         if expected is not None:
             turn.expect(expected)
+        return turn
+
+    def begin_direct(self, client: Hashable, call: HasTarget) -> bool:
+        """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
+        target = call.target
+        if target not in self._sizes or self._sizes[target] >= self.limits.large:
+            return False
+        if client not in self._clients:
+            state = self._clients[client] = _Client()
+        elif (state := self._clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
+            return False
+        state.turns[call] = None
+        return True
+
+    def end_direct(self, client: Hashable, call: HasTarget, size: int = 0) -> None:
+        """Stop counting a direct call; remember the size of its answer, if it has had one."""
+        if size:
+            self._sizes[call.target] = size
+        state = self._clients[client]
+        del state.turns[call]
+        if not state.turns:
+            del self._clients[client]
+        elif state.waiting:
+            self._wake(state)
+
+    def begin_at_once(self, client: Hashable, target: Target) -> CallTurn:
+        """Return the turn of a call that is being made already."""
+        state = self._clients.get(client)
+        if state is None:
+            state = self._clients[client] = _Client()
+        turn = CallTurn(self, client, target)
+        state.turns[turn] = None
         return turn
 
     def note(self, target: Target, size: int) -> None:

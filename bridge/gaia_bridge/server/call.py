@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.cancellation import Cancellation
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.progress import Reports, progress_params, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
@@ -44,6 +45,7 @@ class Call:
         channel: Carries the messages before the answer.
         size: Bytes of the request.
         host: The client's address, where each of its requests stands alone, on a connection that ends with it.
+        direct: The direct call that it takes over, if its request was sent as that.
         translating: The revision of the request, if its messages differ from those of 2026-07-28.
     """
 
@@ -55,6 +57,7 @@ class Call:
         "cancellation",
         "channel",
         "connection",
+        "direct",
         "has_free_id",
         "id",
         "input_responses",
@@ -79,7 +82,10 @@ class Call:
         size: int = 0,
         host: str | None = None,
         translating: Revision | None = None,
+        direct: DirectCall | None = None,
     ) -> None:
+        self.direct = direct
+        """The direct call that it takes over."""
         self.translating = translating
         if translating is not None:
             message = translating.read(dict(message), message["method"])
@@ -146,7 +152,12 @@ class Call:
     def runs_in(self, task: asyncio.Task[Any]) -> None:
         """Remember the task that `cancel` ends."""
         self._task = task
-        self.has_free_id = self.connection.received.begin(self.id, self)
+        direct = self.direct
+        self.has_free_id = self.connection.received.begin(self.id, self, direct)
+        if direct is not None:
+            direct.take(self)
+            if direct.reasons:
+                self.cancel(direct.reasons[0])
 
     def cancel(self, reason: str | None) -> None:
         """Cancel the request: the client does not want the answer any more."""

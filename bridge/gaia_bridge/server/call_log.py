@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -22,19 +22,29 @@ _UNNAMED_CLIENT: Final = "unnamed client"
 
 def begin_of(call: Call) -> float | None:
     """Return the time when a call begins; `None` if the call is not logged."""
-    return time.monotonic() if call.method in NAMED and is_wanted() else None
+    if call.method not in NAMED or not is_wanted():
+        return None
+    return time.monotonic() if call.direct is None else call.direct.began
 
 
 def log_call(catalog: Catalog, call: Call, began: float, outcome: str, size: int) -> None:
     """Log a call whose answer has so many bytes."""
     seconds = time.monotonic() - began
     wanted = str(call.params.get(NAMED[call.method]))
-    info = call.client_info
-    name, version = (str(info.get(key) or "")[:KEPT] for key in ("name", "version"))
-    client = f"{name or _UNNAMED_CLIENT}/{version}" if version else name or _UNNAMED_CLIENT
-    # The lowest bits of an address are always zero.
-    source, number = call.served_by or _source_of(catalog, call.method, wanted), id(call.connection) >> 4
+    source = call.served_by or _source_of(catalog, call.method, wanted)
+    client, number = client_of(call.client_info), number_of(call.connection)
     leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
+
+
+def client_of(info: Mapping[str, Any]) -> str:
+    """Return the name and version of a client for the log."""
+    name, version = (str(info.get(key) or "")[:KEPT] for key in ("name", "version"))
+    return f"{name or _UNNAMED_CLIENT}/{version}" if version else name or _UNNAMED_CLIENT
+
+
+def number_of(connection: object) -> int:
+    """Return a number that identifies a connection in the log: the lowest bits of an address are always zero."""
+    return id(connection) >> 4
 
 
 def _source_of(catalog: Catalog, method: str, wanted: str) -> str:

@@ -343,7 +343,7 @@ class Catalog:
 
     async def refresh(self) -> None:
         """Let every source read its lists again if it does not announce changes."""
-        await self._each(lambda source: source.refresh())
+        await self._each(lambda source: source.refresh(), [source for source in self.sources if source.is_due])
 
     async def lookup(self, find: Callable[[], _T], name: str = "") -> _T:
         """Return the result of `find`; if it raises, the result after every source has read its lists again.
@@ -371,10 +371,14 @@ class Catalog:
             await source.learn()
         return find()
 
-    async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:
-        sources = self.sources
-        if len(sources) == 1:
-            await do(sources[0])
+    async def _each(
+        self, do: Callable[[Source], Coroutine[Any, Any, None]], sources: Sequence[Source] | None = None
+    ) -> None:
+        """Do something with several sources at once; with all if none are given."""
+        sources = self.sources if sources is None else sources
+        if len(sources) < 2:
+            for source in sources:
+                await do(source)
             return
         async with anyio.create_task_group() as tasks:
             for source in sources:

@@ -125,11 +125,23 @@ class ClientResults:
         texts = f"[Piece {piece} of {self._kept.pieces(address)}]", contents[0]["text"]
         return {"resultType": "complete", "content": [{"type": "text", "text": text} for text in texts]}
 
+    def given_whole(self, client_info: Mapping[str, Any]) -> tuple[int, bool]:
+        """Return the most bytes of a result that a client, which is no bridge, is given unchanged.
+
+        Return also whether that is so for results with structured content.
+        """
+        limit, facts = self._limit_of(client_info)
+        most = min(limit or sys.maxsize, self._large)
+        return most, not (facts.prefers_structured and (limit or self._uses_table))
+
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Return the bytes that the client of a call passes on, 0 for any number; and the other facts about it."""
         if HOPS_META_KEY in call.meta:  # a bridge knows its client, and keeps the rest where that client can read it
             return 0, KnownClient()
-        name = str(call.client_info.get("name", ""))
+        return self._limit_of(call.client_info)
+
+    def _limit_of(self, client_info: Mapping[str, Any]) -> tuple[int, KnownClient]:
+        name = str(client_info.get("name", ""))
         facts = known_client(name)
         own = self._own.get(known_name(name)) if self._own else None
         if own is not None:

@@ -36,12 +36,13 @@ from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
 from gaia_bridge.protocol.vocabulary import for_modern_questions
-from gaia_bridge.server.backlog import Backlog
+from gaia_bridge.server.backlog import Backlog, CallTurn
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, content_for
 from gaia_bridge.server.connection import ClientConnection
+from gaia_bridge.server.direct_calls import DirectCalls
 from gaia_bridge.server.introduction import (
     TASKS_EXTENSION,
     capabilities_of,
@@ -130,6 +131,10 @@ class Dispatcher:
         self._backlog = backlog or Backlog(settings.backlog)
         self._stamp: JSON | None = None
         self._traced = is_traced()
+        self.direct: DirectCalls | None = None
+        if settings.direct_calls and not middleware and not self._traced:
+            patience = min(settings.http.quick_answer, settings.upstream.call_timeout, settings.upstream.call_cap)
+            self.direct = DirectCalls(catalog, self._backlog, self._results, patience, self.stamp)
         catalog.listen(self._on_change)
 
     # The entrances for transports.
@@ -171,12 +176,14 @@ class Dispatcher:
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
         call.begins()
         try:
-            answer = _NO_ANSWER if call.is_cancelled else await self._answer(call)
+            answer = self._never_begun(call) if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise
         finally:
             call.is_over()
+            if call.direct is not None:
+                call.direct.dismiss()
         if answer.body and call.translating is not None:
             answer = Answer(call.written(answer.body), answer.code)
         if call.turn is not None:
@@ -187,6 +194,11 @@ class Dispatcher:
                     await anyio.lowlevel.checkpoint()
         await answered(answer)
 
+    def _never_begun(self, call: Call) -> Answer:
+        if call.direct is not None and (began := begin_of(call)) is not None:  # its source has worked on it
+            log_call(self.catalog, call, began, "cancelled", 0)
+        return _NO_ANSWER
+
     async def _answer(self, call: Call) -> Answer:
         began = begin_of(call)
         outcome, answer = "failed", _NO_ANSWER
@@ -194,8 +206,7 @@ class Dispatcher:
             if not call.has_free_id:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
             if call.method not in _SMALL:
-                target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-                call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
+                call.takes_turn(await self._turn(call))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
@@ -219,6 +230,12 @@ class Dispatcher:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
+
+    async def _turn(self, call: Call) -> CallTurn:
+        target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
+        if call.direct is not None:
+            return self._backlog.begin_at_once(call.principal, target)
+        return await self._backlog.begin(call.principal, target, call.connection.cut)
 
     async def _traced_result(self, call: Call) -> JSON:
         with request_span(call) as record:
@@ -352,15 +369,21 @@ class Dispatcher:
             whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
         else:
             whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
-        about = result.get("_meta")
+        about, stamp = result.get("_meta"), self.stamp()
+        # `_meta` may hold anything in results of other methods than those of the core.
+        return {**whole, "_meta": {**stamp, **about} if is_object(about) else stamp}
+
+    def stamp(self) -> JSON:
+        """Return the `_meta` of results for clients of 2026-07-28."""
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        # `_meta` may hold anything in results of other methods than those of the core.
-        return {**whole, "_meta": {**self._stamp, **about} if is_object(about) else self._stamp}
+        return self._stamp
 
     def _on_change(self, change: Change) -> None:
         if change.kind.is_offer:
             self._stamp = None
+            if self.direct is not None:
+                self.direct.forget_routes()
         self._chain.changed(change)
         self.subscriptions.publish(change)
 

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
+from gaia_bridge.calls.direct_call import direct_of
 from gaia_bridge.calls.results.conversion import error_result, with_told_content
 from gaia_bridge.contract import FollowsRoots
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, ResourceNotFoundError
@@ -19,6 +20,7 @@ from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_ski
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
+from gaia_bridge.server.direct_source import first_of
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.introduction import wait_for_offers
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
@@ -139,7 +141,8 @@ class Methods:
     async def _call_tool(self, call: Call) -> JSON:
         name: str = call.params["name"]
         arguments: JSON = call.params.get("arguments") or {}
-        target = self._catalog.listed_tool(name)
+        direct = direct_of(call)
+        target = self._catalog.listed_tool(name) if direct is None else direct.route.target
         if target is None:
             if (read := self._results.called(call, name, arguments)) is not None:
                 return read
@@ -149,7 +152,7 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = partial(source.call_tool, own, arguments)
+            ask = first_of(direct, partial(source.call_tool, own, arguments))
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:

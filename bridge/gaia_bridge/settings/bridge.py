@@ -165,6 +165,9 @@ class Settings(Limits, frozen=True):
     tool_search_bytes: int = 128 * KIB
     """Bytes of one answer of a search: a model has to read it, and it is a quarter of the context of many."""
     chats: ChatEndpointLimits = ChatEndpointLimits()
+    direct_calls: bool = True
+    """Whether plain calls of tools are passed on directly, at a third of the cost. Without it, all take the way of the
+    others: for whoever looks for a fault."""
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""

@@ -22,10 +22,11 @@ class HttpLimits(Limits, frozen=True):
     """Seconds in which a small body nearly always follows its headers: until then, no handler is called."""
     keep_alive: float = 75.0
     """Seconds an idle connection is kept. Longer than a client's pool keeps it, so that the client closes first."""
-    quick_answer: float = 0.05
+    quick_answer: float = 1.0
     """Seconds for an answer to be plain JSON. One that takes longer, or has messages before it, is an event stream,
-    because clients and proxies close silent connections. Few calls take as long, and fewer are worth resuming. Clients
-    of 2026-07-28 get plain JSON within `ping_interval`: only that has an HTTP status, and they resume nothing."""
+    because clients and proxies close silent connections, and so that a client whose connection breaks can come back for
+    it. A stream costs three times as much, and most tools take less than a second. Clients of 2026-07-28 get plain JSON
+    within `ping_interval`: only that has an HTTP status, and they resume nothing."""
     ping_interval: float = 15.0
     """Seconds between two signs of life in a silent event stream, for the same reason."""
     stream_messages: int = 64

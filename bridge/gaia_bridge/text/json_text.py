@@ -16,6 +16,8 @@ from gaia_bridge.text.escaping import valid_text
 from gaia_bridge.text.json_types import MAX_NESTING, is_array, is_object, is_too_deep
 
 _ENCODER: Final = msgspec.json.Encoder()
+encode_json: Final = _ENCODER.encode
+"""Writes a value that was read from JSON, and is not nested deep."""
 
 
 def from_json(text: bytes | str, *, allow_inf_nan: bool = True) -> Any:
@@ -28,7 +30,11 @@ def from_json(text: bytes | str, *, allow_inf_nan: bool = True) -> Any:
     Raises:
         ValueError: The text is not JSON, contains a lone surrogate, or is nested deeper than 200 levels.
     """
-    return jiter.from_json(text.encode() if isinstance(text, str) else text, allow_inf_nan=allow_inf_nan)
+    return jiter.from_json(text if type(text) is bytes else _utf8(text), allow_inf_nan=allow_inf_nan)
+
+
+def _utf8(text: bytes | str) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 def to_json(value: Any) -> bytes:

@@ -133,6 +133,16 @@ def response_to(request_id: int, message: JSON) -> JSON:
     return message
 
 
+def plain_response(line: bytes) -> JSON | None:
+    """Parse a line that is a response to a request with a number, and nothing unusual; `None` for all others."""
+    try:
+        message: Any = from_json(line, allow_inf_nan=False)
+        is_plain = type(message["id"]) is int and message["jsonrpc"] == "2.0" and "method" not in message
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return message if is_plain else None
+
+
 def request_id_of(line: OversizedLine | bytes) -> int | None:
     """Return the id of the request that an unreadable response answers, if one of its ends has the id."""
     head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line, None)

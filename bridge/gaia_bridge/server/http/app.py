@@ -31,7 +31,7 @@ from gaia_bridge.server.http.guard import REQUEST_ID, Guard
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
-from gaia_bridge.server.transports.scope_keys import WHOLE_BODY
+from gaia_bridge.server.transports.scope_keys import PARSED, WHOLE_BODY
 from gaia_bridge.server.transports.sse import SseEndpoint
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array
@@ -200,9 +200,12 @@ class _McpPaths:
     async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         # The guard passes on whole bodies, so that one message has all of it.
-        body: bytes = extensions[WHOLE_BODY] if WHOLE_BODY in extensions else (await receive()).get("body", b"")
-        content: Any = decoded(body)
-        exchange = HttpExchange(scope, receive, send, content, len(body))
+        if PARSED in extensions:
+            content, size = extensions[PARSED]
+        else:
+            body: bytes = extensions[WHOLE_BODY] if WHOLE_BODY in extensions else (await receive()).get("body", b"")
+            content, size = decoded(body), len(body)
+        exchange = HttpExchange(scope, receive, send, content, size)
         by_header = serve is not HttpBinding.messages
         if is_plain_request(content):
             says_revision = by_header and "_meta" in content["params"]

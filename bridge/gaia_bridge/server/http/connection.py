@@ -13,7 +13,7 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from enum import Enum, auto
 from types import MappingProxyType
@@ -26,13 +26,15 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
+from gaia_bridge.protocol.messages import decoded
 from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.http.error_bodies import NEVER_AGAIN, body_for
 from gaia_bridge.server.http.guard import REQUEST_ID
-from gaia_bridge.server.http.request_cycle import Cycle, Piece
+from gaia_bridge.server.http.request_cycle import Cycle, Piece, Unsent
 from gaia_bridge.server.http.request_heads import (
     HEAD_END,
     INVALID_REQUEST,
@@ -41,7 +43,17 @@ from gaia_bridge.server.http.request_heads import (
     fields_problem,
     head_problem,
 )
-from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, DISCONNECT, SAME_HEAD, WHOLE_BODY
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
+from gaia_bridge.server.transports.scope_keys import (
+    ADMITTED,
+    BODY_ARRIVED,
+    DIRECT,
+    DISCONNECT,
+    PARSED,
+    SAME_HEAD,
+    TAKES_OVER,
+    WHOLE_BODY,
+)
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)
@@ -71,37 +83,6 @@ class _Part(Enum):
 
 
 _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
-
-
-class Unsent:
-    """Bounds the memory that is used by answers to clients that do not read them."""
-
-    def __init__(self, limits: HttpLimits) -> None:
-        self._limits = limits
-        self._waiting: dict[HttpConnection, None] = {}
-        """The connections with full buffers, in the order in which they last read something."""
-
-    def add(self, connection: HttpConnection) -> None:
-        """Add a connection whose buffer is full, or move it to the end of the line: its client has read."""
-        self.remove(connection)
-        self._waiting[connection] = None
-        if connection.unsent > self._limits.unsent_bytes:
-            self._cut_off(connection)
-        excess = sum(other.unsent for other in self._waiting) - self._limits.unsent_total_bytes
-        for slowest in list(self._waiting):
-            if excess <= 0:
-                break
-            excess -= slowest.unsent
-            self._cut_off(slowest)
-
-    def remove(self, connection: HttpConnection) -> None:
-        """Remove a connection whose buffer is empty enough, or that is gone."""
-        self._waiting.pop(connection, None)
-
-    def _cut_off(self, connection: HttpConnection) -> None:
-        logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
-        self.remove(connection)
-        connection.transport.abort()
 
 
 class ConnectionConfig(uvicorn.Config):
@@ -176,6 +157,8 @@ class HttpConnection(HttpToolsProtocol):
         self._piece = Piece()
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
+        self._direct: DirectCall | None = None
+        """The direct call that is not answered yet: there is no cycle for it."""
         self._is_idle = False
         """Whether the last request is answered, and nothing came since."""
         self._idle_since = 0.0
@@ -190,6 +173,8 @@ class HttpConnection(HttpToolsProtocol):
         self._set_deadline(self._limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._direct is not None:
+            self._direct.make_ordinary()
         self._part, self._held = _Part.NOTHING, b""
         for timer in (self._deadline, self._reading_deadline, self._body_wait):
             if timer is not None:
@@ -258,13 +243,45 @@ class HttpConnection(HttpToolsProtocol):
             self._body_wait.cancel()
             self._body_wait = None
         self._held, self._searched = held[end:], 0
-        self.scope = {**last.scope, "headers": [*last.scope["headers"]], "state": self.app_state.copy()}
-        cycle = self._start("1.1", last.facts)
-        cycle.body += (body := held[start:end])
-        if last.length <= _WHOLE_BYTES:
-            self.scope["extensions"][WHOLE_BODY] = body
-        self._end_request()
+        body = held[start:end]
+        if DIRECT in last.facts and not self.flow.write_paused and last.length <= _WHOLE_BYTES:
+            message = decoded(body)
+            if last.facts[ADMITTED]() and (call := last.facts[DIRECT].begin(message, last.length, self)) is not None:
+                self._direct, self._part = call, _Part.NEXT
+            else:
+                self._start_same(last, {PARSED: (message, last.length)})
+            return True
+        self._start_same(last, {WHOLE_BODY: body} if last.length <= _WHOLE_BYTES else {}, body)
         return True
+
+    def _start_same(
+        self,
+        last: SeenHead,
+        extensions: Mapping[str, Any],
+        body: bytes = b"",
+        done: Callable[[Any], object] | None = None,
+    ) -> None:
+        """Start the request with the head of the last one, once its body is here."""
+        self.scope = {**last.scope, "headers": [*last.scope["headers"]], "state": self.app_state.copy()}
+        cycle = self._start("1.1", last.facts, done=done)
+        cycle.body += body
+        self.scope["extensions"].update(extensions)
+        self._end_request()
+
+    # Direct calls: a `DirectPlace`
+
+    def send_direct(self, body: bytes, client: HttpDirectClient) -> None:
+        """Send the answer to a direct call."""
+        self._direct = None
+        if not self.transport.is_closing():
+            self.transport.write(client.head(self._date()) + b"%d\r\n%b\r\n%b" % (len(body), client.named, body))
+        self.on_response_complete()
+
+    def begin_ordinary(self, call: DirectCall) -> None:
+        """Take the ordinary way with the request of a direct call."""
+        assert self._last_head is not None
+        self._direct = None
+        self._start_same(self._last_head, {PARSED: (call.message, call.size), TAKES_OVER: call}, done=call.dismiss)
 
     def _read_impatiently(self) -> None:
         """Call the application without the body: the application may refuse the head."""
@@ -358,7 +375,14 @@ class HttpConnection(HttpToolsProtocol):
         self._last_head = SeenHead(head, self._length, dict(self.scope), {})
         return self._last_head.facts
 
-    def _start(self, version: str, facts: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
+    def _start(
+        self,
+        version: str,
+        facts: dict[object, Any] | None,
+        *,
+        expects: bool = False,
+        done: Callable[[Any], object] | None = None,
+    ) -> Cycle:
         cycle = Cycle(
             scope=self.scope,
             transport=self.transport,
@@ -381,6 +405,8 @@ class HttpConnection(HttpToolsProtocol):
         task = self.loop.create_task(cycle.run_asgi(self.app))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        if done is not None:
+            task.add_done_callback(done)
         return cycle
 
     def _describe(self, version: str) -> None:
@@ -510,6 +536,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def drop(self) -> None:
         """End the connection now. A request that waits for its answer gets an error; a half answer is cut off."""
+        if self._direct is not None:
+            self._direct.make_ordinary()
         cycle = self.cycle
         unanswered = cycle is not None and not cycle.response_started and cycle.scope["method"] != "HEAD"
         if cycle is not None and unanswered and not self.transport.is_closing():
@@ -526,6 +554,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close when idle, end an event stream at once, and let any other request finish."""
+        if self._direct is not None:
+            self._direct.make_ordinary()
         super().shutdown()
         if self.cycle is not None and self.cycle.is_stream and self.cycle.scope["method"] == "GET":
             self.cycle.end_stream()

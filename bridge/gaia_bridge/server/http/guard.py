@@ -30,6 +30,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,7 +39,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_au
 from gaia_bridge.server.http.error_bodies import CHAT_PREFIX, body_for
 from gaia_bridge.server.http.proxies import Forwarded
 from gaia_bridge.server.http.request_heads import TWO_LENGTHS
-from gaia_bridge.server.transports.scope_keys import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
+from gaia_bridge.server.transports.scope_keys import ADMITTED, BODY_ARRIVED, PARSED, SAME_HEAD, TAKES_OVER, WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
@@ -101,10 +102,10 @@ class Guard:
         facts: dict[object, Any] = extensions.get(SAME_HEAD, {})
         accepted: _AcceptedHead | None = facts[self] if self in facts else None
         # The same head was accepted before, with its Content-Length, and its answer needs no CORS headers.
-        if accepted is not None and accepted.token == self._token.text:
+        if accepted is not None and (TAKES_OVER in extensions or accepted.token == self._token.text):
             if accepted.changes:
                 scope = {**scope, **accepted.changes}
-            if WHOLE_BODY in extensions:
+            if WHOLE_BODY in extensions or PARSED in extensions:
                 await self._app(scope, receive, send)
             else:
                 await self._forward(accepted.head, scope, receive, send)
@@ -126,8 +127,13 @@ class Guard:
         if refusal is not None:
             await self._refuse(scope, send, refusal)
         else:
-            facts[self] = _AcceptedHead(head, self._token.text, forwarded.changes)
+            facts[self] = accepted = _AcceptedHead(head, self._token.text, forwarded.changes)
+            facts[ADMITTED] = partial(self._still_admits, accepted)
             await self._forward(head, scope, receive, send)
+
+    def _still_admits(self, accepted: _AcceptedHead) -> bool:
+        """Return whether an accepted head would be accepted again."""
+        return accepted.token == self._token.text
 
     async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
         if not head.has_body:

@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import asyncio
+import logging
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from gaia_bridge.server.http.request_heads import Departure
+from gaia_bridge.settings import HttpLimits
+
+logger = logging.getLogger(__name__)
 
 _LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type", b"date", b"mcp-session-id"))
 """Names of headers as most answers of ours write them: they need not be made lower case to be recognised."""
+
+
+class HasUnsent(Protocol):
+    """A connection whose client may be slow to read."""
+
+    transport: asyncio.Transport
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that are kept for the client."""
+        ...
+
+
+class Unsent:
+    """Bounds the memory that is used by answers to clients that do not read them."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._waiting: dict[HasUnsent, None] = {}
+        """The connections with full buffers, in the order in which they last read something."""
+
+    def add(self, connection: HasUnsent) -> None:
+        """Add a connection whose buffer is full, or move it to the end of the line: its client has read."""
+        self.remove(connection)
+        self._waiting[connection] = None
+        if connection.unsent > self._limits.unsent_bytes:
+            self._cut_off(connection)
+        excess = sum(other.unsent for other in self._waiting) - self._limits.unsent_total_bytes
+        for slowest in list(self._waiting):
+            if excess <= 0:
+                break
+            excess -= slowest.unsent
+            self._cut_off(slowest)
+
+    def remove(self, connection: HasUnsent) -> None:
+        """Remove a connection whose buffer is empty enough, or that is gone."""
+        self._waiting.pop(connection, None)
+
+    def _cut_off(self, connection: HasUnsent) -> None:
+        logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
+        self.remove(connection)
+        connection.transport.abort()
 
 
 class Piece(Struct):

@@ -13,6 +13,9 @@ from gaia_bridge.server.http.access_policy import quoted
 
 HEAD_END: Final = b"\r\n\r\n"
 
+PARSED: Final = "gaia_bridge.parsed"
+"""The name of another extension: the JSON value of such a body, and its bytes, if it was read already."""
+
 logger = logging.getLogger(__name__)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, Final
@@ -25,6 +26,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
@@ -59,6 +61,8 @@ class HandshakeHttp:
         """Answer one request."""
         identity = exchange.headers.get(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
+        if session is None and exchange.direct is not None and isinstance(exchange.direct.origin, HttpDirectClient):
+            session = exchange.direct.origin.session  # which has ended since the call began, and cancelled it
         if exchange.method not in ("GET", "POST", "DELETE"):
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:
@@ -141,7 +145,8 @@ class HandshakeHttp:
         Args:
             opens: Whether the session is kept once this is answered, if it was a handshake.
         """
-        call = Call(session.connection, stream, message, exchange.size)
+        direct, calls = exchange.direct, self._dispatcher.direct
+        call = Call(session.connection, stream, message, exchange.size, direct=direct)
         json, events = exchange.accepts
         if not events:
             call.channel = NOWHERE  # messages before the answer have no place in plain JSON
@@ -151,14 +156,19 @@ class HandshakeHttp:
         )
         try:
             if json:
-                await reply.first(self._limits.quick_answer if events else None)
+                patience = self._limits.quick_answer
+                if direct is not None:
+                    patience = max(0.0, direct.began + patience - time.monotonic())
+                await reply.first(patience if events else None)
             if reply.answer is not None:
                 # A handshake that failed has opened no session.
                 named = session.named if session.connection.is_greeted else None
                 await exchange.json(reply.answer.body, 200, named)
+                if calls is not None and direct is None and call.method == "tools/call" and exchange.may_be_direct():
+                    exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
+                await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
         finally:
             stream.left(reader)
             call.sent()
@@ -204,7 +214,7 @@ class HandshakeHttp:
         if not waiting:
             stream.finish(b"")
         with stream.carried():
-            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
+            await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """Serve the standing stream of a session, or the rest of one that broke."""
@@ -221,7 +231,7 @@ class HandshakeHttp:
                 await exchange.refuse(conflict, 409, session.named)
                 return
         if stream is None:  # a gap must not look like a complete replay
-            await exchange.stream(_no_events(), self._limits.ping_interval, session.named)
+            await exchange.answer(_no_events(), self._limits.ping_interval, session.named)
             return
         stream.resume(missed)
         with stream.carried():

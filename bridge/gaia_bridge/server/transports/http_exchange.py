@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.codes import REQUEST_CANCELLED
 from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, encoded_error
 from gaia_bridge.server.call import Call
+from gaia_bridge.server.direct_calls import DirectClient
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.scope_keys import DISCONNECT, SAME_HEAD
+from gaia_bridge.server.transports.event_writer import write_events
+from gaia_bridge.server.transports.scope_keys import ADMITTED, DIRECT, DISCONNECT, SAME_HEAD, TAKES_OVER
 
 Headers = list[tuple[bytes, bytes]]
 _ANY: Final = (b"*/*", b"")
@@ -50,6 +53,8 @@ class HttpExchange:
         fields: _Fields | None = self.facts.get(_Fields)
         if fields is None:
             fields = self.facts[_Fields] = _read(scope)
+        self.direct: DirectCall | None = extensions.get(TAKES_OVER)
+        """The direct call that this request takes over."""
         self.headers, self.revision, self.host, self.accepts = fields
         self.is_gone = False
         """Whether the client is known to have left."""
@@ -79,6 +84,14 @@ class HttpExchange:
         waiting = asyncio.ensure_future(wait())
         return waiting.cancel
 
+    def may_be_direct(self) -> bool:
+        """Return whether the next requests with this head may be passed on directly."""
+        return ADMITTED in self.facts and self.method == "POST" and self.accepts[0]
+
+    def pass_on_directly(self, client: DirectClient) -> None:
+        """Pass on the next requests with this head directly, if they are plain calls."""
+        self.facts[DIRECT] = client
+
     async def json(self, body: bytes, status: int = 200, headers: Headers | None = None) -> None:
         """Answer with JSON."""
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *(headers or ())]
@@ -104,8 +117,12 @@ class HttpExchange:
         """Answer with a JSON-RPC error."""
         await self.json(encoded_error(refusal), status, headers)
 
+    async def answer(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
+        """Answer a request with server-sent events; see `stream`."""
+        await write_events(self._send, events, ping, headers or [], self.when_gone)
+
     async def stream(self, events: AsyncIterator[bytes], ping: float, headers: Headers | None = None) -> None:
-        """Answer with server-sent events until there are no more, or the client leaves.
+        """Open a stream that stays, with server-sent events until there are no more, or the client leaves.
 
         Args:
             ping: Seconds between two signs of life.

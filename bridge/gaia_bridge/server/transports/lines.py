@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.framing import OversizedLine
 from gaia_bridge.protocol.messages import (
     Refusal,
@@ -21,6 +22,7 @@ from gaia_bridge.protocol.messages import (
     oversized,
 )
 from gaia_bridge.server.connection import PlainChannel, Send
+from gaia_bridge.server.direct_calls import DirectClient
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.text.json_types import JSON, is_array
@@ -48,6 +50,7 @@ class LineClient:
         asked: The largest id of a request that the client was sent before, by another process.
         folder: The folder that it was started in, if it is a program of this user.
         cut: Ends the stream of a client that leaves too much unread, where that can be done.
+        write_at_once: Writes a line without waiting, if it is not empty; returns whether all was read before.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class LineClient:
         asked: int = 0,
         folder: str | None = None,
         cut: Callable[[], None] | None = None,
+        write_at_once: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._write = write
+        self._write_at_once = write_at_once
         self._most = batch
         self._client = DuplexClient(dispatcher, PlainChannel(write), asked=asked, folder=folder, cut=cut)
         self._waiting = 0
@@ -69,6 +74,10 @@ class LineClient:
         """Answer a line, valid or not."""
         content = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
         size = 0 if isinstance(line, OversizedLine) else len(line)
+        write = self._write_at_once
+        if write is not None and write(b"") and self._client.begin_direct(content, size, self):
+            self._waiting += 1
+            return
         if is_plain_request(content):
             await self._pass_on(content, None, size)
         elif is_array(content):
@@ -79,6 +88,16 @@ class LineClient:
             await self._write(encoded_error(refusal))
         else:
             await self._pass_on(content, None, size)
+
+    def send_direct(self, body: bytes, client: DirectClient) -> None:
+        """Send the answer to a direct call; see `DirectPlace`."""
+        if self._write_at_once is not None:
+            self._write_at_once(body)
+        self._count_answer()
+
+    def begin_ordinary(self, call: DirectCall) -> None:
+        """Take the ordinary way with a direct call."""
+        self._client.begin_ordinary(call, partial(self._answered, None))
 
     def close(self) -> None:
         """Cancel the client's requests, because it is gone."""
@@ -125,7 +144,6 @@ class LineClient:
 
     async def _answered(self, batch: _Batch | None, answer: bytes) -> None:
         """Handle the end of a request: answered, or cancelled, which gets no answer."""
-        self._waiting -= 1
         if batch is None:
             if answer:
                 await self._write(answer)
@@ -134,6 +152,10 @@ class LineClient:
                 batch.answers.append(answer)
             batch.waiting -= 1
             await self._write_if_over(batch)
+        self._count_answer()
+
+    def _count_answer(self) -> None:
+        self._waiting -= 1
         if not self._waiting and self._none_left is not None and not self._none_left.done():
             self._none_left.set_result(None)
 

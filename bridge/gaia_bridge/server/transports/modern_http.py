@@ -18,8 +18,10 @@ from gaia_bridge.protocol.headers import (
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, ClientConnection
+from gaia_bridge.server.direct_calls import is_bare
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.http_direct import HttpDirectClient
 from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
@@ -59,6 +61,20 @@ class ModernHttp:
             await exchange.refuse(problem)
         else:
             await self._serve(exchange, message, only_json=only_json, takes_json=json)
+
+    def _pass_on_directly(self, exchange: HttpExchange, call: Call) -> None:
+        """Pass on the next requests with this head directly: calls of the same tool, with the same envelope."""
+        calls, name = self._dispatcher.direct, call.params.get("name")
+        if calls is None or call.method != "tools/call" or not isinstance(name, str) or not is_bare(call.meta):
+            return
+        schema = self._dispatcher.tool_search.schema(name)
+        if schema is None or not ParameterHeaders(schema).is_empty:
+            return
+        if any(header.startswith(PARAM_PREFIX) for header in exchange.headers):
+            return
+        connection = ClientConnection(NOWHERE, call.connection.revision)
+        client = HttpDirectClient(calls, connection, modern=True, address=exchange.host, meta=call.meta, name=name)
+        exchange.pass_on_directly(client)
 
     async def _acknowledge(self, exchange: HttpExchange) -> None:
         """Accept a notification: in this revision, clients have none to send, but some do."""
@@ -104,7 +120,8 @@ class ModernHttp:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
         connection = ClientConnection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
-        call = Call(connection, stream, message, exchange.size, exchange.host, translating)
+        direct = exchange.direct
+        call = Call(connection, stream, message, exchange.size, exchange.host, translating, direct)
         if only_json and call.method != "subscriptions/listen":
             call.channel = NOWHERE
         else:
@@ -120,10 +137,13 @@ class ModernHttp:
             if reply.answer is not None:
                 code = reply.answer.code
                 await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
+                if direct is None and self in exchange.facts and exchange.may_be_direct():
+                    self._pass_on_directly(exchange, call)
             elif not exchange.is_gone:
-                remove()  # from here on, the response itself waits for `receive`, and notices
+                remove()  # from here on, the response itself notices
                 stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval)
+                write = exchange.stream if call.method == "subscriptions/listen" else exchange.answer
+                await write(stream.events(), self._limits.ping_interval)
         finally:
             remove()
             call.cancel(None)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
+from operator import itemgetter
 from uuid import uuid4
 
 from gaia_bridge.protocol.revisions import RESUMABLE_REVISIONS
@@ -42,7 +44,8 @@ class Session:
         """The time of its last use, by the event loop's clock."""
         self._left_at = time.monotonic()
         """The time of its last use by a finer clock, so no two are equal: some loops' clocks count milliseconds."""
-        self._open = 0
+        self.open = 0
+        """Requests that are being answered, and streams that are open."""
 
     @cached_property
     def replay(self) -> ReplayBuffer:
@@ -77,7 +80,7 @@ class Session:
     @property
     def is_in_use(self) -> bool:
         """Whether a request is being answered or a stream is open."""
-        return self._open > 0 or len(self.connection.received) > 0
+        return self.open > 0 or len(self.connection.received) > 0
 
     @property
     def worth(self) -> tuple[bool, float]:
@@ -86,12 +89,20 @@ class Session:
 
     def __enter__(self) -> None:
         """Note that a request is being answered."""
-        self._open += 1
+        self.open += 1
 
     def __exit__(self, *raised: object) -> None:
         """Note that a request is over."""
-        self._open -= 1
-        self.idle_since, self._left_at = self._loop.time(), time.monotonic()
+        self.leave(time.monotonic())
+
+    def leave(self, now: float) -> None:
+        """Note that a request is over at that time of `time.monotonic`."""
+        self.open -= 1
+        self.idle_since, self._left_at = self._loop.time(), now
+
+
+_Queue = deque[tuple[tuple[bool, float], Session]]
+"""Sessions, each with its worth when it was added: another worth says that it was used since then."""
 
 
 class Sessions:
@@ -102,6 +113,10 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self.get = self._sessions.get
         """Returns the session of an id, if there is one."""
+        self._fresh: _Queue = deque()
+        """The sessions whose clients did not come back yet, the oldest first."""
+        self._sorted: _Queue = deque()
+        """Others that nobody used some time ago, the one of least worth first."""
         self._opening = 0
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -111,10 +126,8 @@ class Sessions:
     @property
     def is_full(self) -> bool:
         """Whether the limit of sessions is reached by those in use or being opened."""
-        most = self._limits.sessions
-        if len(self._sessions) + self._opening < most:  # to look at each takes long where there are many
-            return False
-        return self._opening + sum(session.is_in_use for session in self._sessions.values()) >= most
+        excess = len(self._sessions) + self._opening + 1 - self._limits.sessions
+        return excess > 0 and len(self._least_worth(excess)) < excess
 
     @contextmanager
     def opening(self) -> Generator[Session]:
@@ -131,13 +144,38 @@ class Sessions:
     def add(self, session: Session) -> None:
         """Keep a session whose handshake was answered. Sessions that nobody uses give way to it."""
         self._sessions[session.id] = session
-        while len(self._sessions) > self._limits.sessions:
-            idle = [other for other in self._sessions.values() if not other.is_in_use and other is not session]
-            if not idle:
-                break
+        self._fresh.append((session.worth, session))
+        excess = len(self._sessions) - self._limits.sessions
+        for idle in self._least_worth(excess, session):
             logger.info("a session that nobody was using gave way to a new client")
-            self.end(min(idle, key=lambda other: other.worth))
+            self.end(idle)
         self._watch()
+
+    def _least_worth(self, count: int, new: Session | None = None) -> list[Session]:
+        """Return so many sessions that nobody uses, the one of least worth first; fewer if there are not as many.
+
+        To sort all takes milliseconds, so that it is done once for many new clients.
+        """
+        fresh = self._idle_of(self._fresh, count, new)
+        used = self._idle_of(self._sorted, count - len(fresh), new)
+        if len(fresh) + len(used) < count:
+            idle = (other for other in self._sessions.values() if other.was_used and not other.is_in_use)
+            self._sorted = deque(sorted(((other.worth, other) for other in idle), key=itemgetter(0)))
+            used = self._idle_of(self._sorted, count - len(fresh), new)
+        return fresh + used
+
+    def _idle_of(self, queue: _Queue, count: int, new: Session | None) -> list[Session]:
+        """Return the first sessions of a queue that nobody uses; those that ended or were used are dropped from it."""
+        idle: list[Session] = []
+        kept: _Queue = deque()
+        while queue and len(idle) < count:
+            worth, session = queue.popleft()
+            if self._sessions.get(session.id) is session and session.worth == worth:
+                kept.appendleft((worth, session))
+                if session is not new and not session.is_in_use:
+                    idle.append(session)
+        queue.extendleft(kept)
+        return idle
 
     def end(self, session: Session) -> None:
         """End a session, as its client wanted or not."""

@@ -84,7 +84,14 @@ async def serve_stdio(
                 logger.debug("the client closed our output")
                 closed.set()
 
-        client = LineClient(dispatcher, write, batch)
+        def write_at_once(line: bytes) -> bool:
+            if writer.is_closing():
+                return False
+            if line:
+                writer.write(line + b"\n")
+            return not writer.transport.get_write_buffer_size()
+
+        client = LineClient(dispatcher, write, batch, write_at_once=write_at_once)
         try:
             await _first_of(closed.wait, partial(_read_lines, reader, client, line_bytes))
             if not closed.is_set():  # `printf ... | gaia-bridge` deserves answers

@@ -10,18 +10,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
+from msgspec import Struct
+
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.messages import Refusal, encoded_error, is_request, says_revision
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Channel, ClientConnection, PlainChannel
+from gaia_bridge.server.direct_calls import DirectCalls, DirectClient, DirectPlace, is_bare
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
 
 Answered = Callable[[bytes], Awaitable[None]]
 """A function that takes the answer to a request; the answer is empty if the client has cancelled the request."""
+
+
+class Owed(Struct):
+    """The requests of one client that wait for their answers."""
+
+    most: int
+    count: int = 0
 
 
 class DuplexClient:
@@ -44,8 +56,8 @@ class DuplexClient:
         self._handshake.cut = self._modern.cut = cut
         self._era: ClientConnection | None = None
         self._revisions = dispatcher.settings.revisions
-        self._most = dispatcher.settings.backlog.requests
-        self._owed = 0
+        self._owed = Owed(dispatcher.settings.backlog.requests)
+        self._direct: DirectClient | None = None
 
     @property
     def name(self) -> str:
@@ -79,13 +91,24 @@ class DuplexClient:
         else:
             await self._serve(message, size, answered)
 
-    async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
+    def begin_direct(self, message: object, size: int, place: DirectPlace) -> bool:
+        """Pass on a message directly, if it is a plain call; return whether it was passed on."""
+        return self._direct is not None and self._direct.begin(message, size, place) is not None
+
+    def begin_ordinary(self, direct: DirectCall, answered: Answered) -> None:
+        """Take the ordinary way with a direct call."""
+        self._begin(direct.message, direct.size, answered, direct)
+
+    def _begin(self, message: JSON, size: int, answered: Answered, direct: DirectCall | None) -> asyncio.Task[None]:
         connection = self._connection_for(message)
         translating = self._revisions.translating_of(message) if connection is self._modern else None
-        call = Call(connection, connection.standing, message, size, translating=translating)
-        self._owed += 1
-        task = self._dispatcher.begin(call, partial(self._take, call, answered))
-        if call.method == "initialize":
+        call = Call(connection, connection.standing, message, size, translating=translating, direct=direct)
+        self._owed.count += 1
+        return self._dispatcher.begin(call, partial(self._take, call, answered))
+
+    async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
+        task = self._begin(message, size, answered, None)
+        if message["method"] == "initialize":
             # A client that does not wait for the answer finds its handshake complete all the same.
             await asyncio.wait([task])
 
@@ -93,8 +116,16 @@ class DuplexClient:
         try:
             await answered(answer.body)
         finally:
-            self._owed -= 1
+            self._owed.count -= 1
             call.sent()
+            if call.method == "tools/call" and self._dispatcher.direct is not None:
+                self._learn(call, self._dispatcher.direct)
+
+    def _learn(self, call: Call, calls: DirectCalls) -> None:
+        """Pass on the next calls like this one directly, if they are plain."""
+        is_plain = is_bare(call.meta) if call.modern else not call.meta
+        if is_plain and call.translating is None and (self._direct is None or self._direct.meta != call.meta):
+            self._direct = StreamDirectClient(calls, call.connection, self._owed, modern=call.modern, meta=call.meta)
 
     async def _send(self, body: bytes) -> None:
         if body:
@@ -113,8 +144,8 @@ class DuplexClient:
     def _refusal(self, message: JSON) -> Refusal | None:
         """Return why a request is refused: there are too many, or it is of another era than its connection, or none."""
         modern, method = says_revision(message), message["method"]
-        if self._owed >= self._most:
-            problem = f"{self._owed:,} requests are not answered yet, or their answers were not read"
+        if self._owed.count >= self._owed.most:
+            problem = f"{self._owed.count:,} requests are not answered yet, or their answers were not read"
             return Refusal(INTERNAL_ERROR, f"{problem}; expected fewer. Read the answers, and ask again", message["id"])
         if method == "initialize":
             return self._late_handshake(message) if self._era is self._modern else None
@@ -134,6 +165,25 @@ class DuplexClient:
             data["requested"] = asked
         problem = "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted"
         return Refusal(UNSUPPORTED_REVISION, problem, message["id"], data)
+
+
+class StreamDirectClient(DirectClient):
+    """A client on a pair of streams; see `DirectClient` for the arguments."""
+
+    def __init__(self, calls: DirectCalls, connection: ClientConnection, owed: Owed, **about: Any) -> None:
+        super().__init__(calls, connection, **about)
+        self._owed = owed
+
+    def enter(self) -> bool:
+        """Count a call that waits for its answer, unless too many do."""
+        if self._owed.count >= self._owed.most:
+            return False
+        self._owed.count += 1
+        return True
+
+    def leave(self, now: float) -> None:
+        """Count the call no longer."""
+        self._owed.count -= 1
 
 
 _OTHER_ERA = (

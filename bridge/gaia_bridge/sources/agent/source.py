@@ -229,11 +229,19 @@ class AgentSource:
         """Read the definitions again, as `refresh` does."""
         await self.refresh()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the definitions are old, or there are folders of skills to look at."""
+        return self._skills is not None or not self._is_fresh
+
     async def refresh(self) -> None:
         """Read the definitions again if they are older than `definitions_max_age`, and announce the changes."""
-        fresh = time.monotonic() - self._read_at < self._limits.definitions_max_age
-        if not self._reading.locked() and (not fresh or await self._skills_changed()):
+        if not self._reading.locked() and (not self._is_fresh or await self._skills_changed()):
             await self._read_anew()
+
+    @property
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._read_at < self._limits.definitions_max_age
 
     async def _read_anew(self) -> None:
         before = self.features

@@ -97,6 +97,11 @@ class ComposedSource:
         """Wait as the source does."""
         await self.wrapped.learn()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the source's lists are old."""
+        return self.wrapped.is_due
+
     async def refresh(self) -> None:
         """Refresh the source."""
         await self.wrapped.refresh()

@@ -68,14 +68,11 @@ def params_for_server(relay: Relay, *, modern: bool) -> JSON:
         ProtocolError: The request continues a call that another server or an agent began.
     """
     request = relay.request
-    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
     more: JSON = {}
-    if modern:
-        if request.log_level is not None:
-            meta[LOG_LEVEL_KEY] = request.log_level
-        meta[CLIENT_CAPABILITIES_KEY] = {
-            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
-        }
+    if not modern:
+        meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
+    else:
+        meta = meta_for_server(request.meta, request.client_capabilities, request.log_level)
         if request.input_responses:
             more["inputResponses"] = dict(request.input_responses)
         if (state := request.request_state) is not None:
@@ -85,6 +82,17 @@ def params_for_server(relay: Relay, *, modern: bool) -> JSON:
             more["requestState"] = state.removeprefix(_STATE)
     unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
     return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
+
+
+def meta_for_server(meta: Mapping[str, Any], capabilities: Mapping[str, Any], log_level: str | None) -> JSON:
+    """Return the `_meta` of a request for a server of 2026-07-28, without the keys of our own connection."""
+    own = {key: value for key, value in meta.items() if key not in _OUR_HOP}
+    if log_level is not None:
+        own[LOG_LEVEL_KEY] = log_level
+    own[CLIENT_CAPABILITIES_KEY] = {
+        name: declared for name, declared in capabilities.items() if name in (*ASKABLE, "extensions")
+    }
+    return own
 
 
 @contextmanager

@@ -155,16 +155,12 @@ class OtherEras(Generic[S]):
         self._learnt = learnt
         self._yields = yields
         self._yielded = False
-        self._turning: anyio.Event | None = None  # while the shared connection is opened anew
+        self.turning: anyio.Event | None = None
+        """Set at the end; there while the shared connection is opened anew in the era of the first client."""
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
         self._reported: set[Era] = set()
-
-    @property
-    def turning(self) -> bool:
-        """Whether the shared connection is opened anew in the era of the first client."""
-        return self._turning is not None
 
     @property
     def details(self) -> list[JSON]:
@@ -196,8 +192,8 @@ class OtherEras(Generic[S]):
         other = self._of.get(wanted)
         if other is not None and other.status.state in _THERE and wanted in self._proven:
             return other
-        if self._turning is not None:
-            await self._turning.wait()
+        if self.turning is not None:
+            await self.turning.wait()
         if self._yields is not None:
             self._eras.prefer(wanted)
         there = (await shared()).era
@@ -219,7 +215,7 @@ class OtherEras(Generic[S]):
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[ServerHandshake]]) -> None:
         """Reopen the shared connection in the era of the first client, so that no second one is needed."""
         self._yielded = True  # the result is known from now on, or it failed
-        self._turning = anyio.Event()
+        self.turning = anyio.Event()
         self._eras.turn_to(era)
         try:
             try:
@@ -231,8 +227,8 @@ class OtherEras(Generic[S]):
                 self._eras.note(era, had=True)
             self._learnt()
         finally:
-            self._turning.set()
-            self._turning = None
+            self.turning.set()
+            self.turning = None
 
     def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
         """Return whether to wait for a connection: a second process may hang forever, as for a lock of the first."""

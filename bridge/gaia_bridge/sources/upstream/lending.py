@@ -223,6 +223,10 @@ class _UnchangedServer(AsksServer):
     async def learn(self) -> None:
         await self._upstream.learn()
 
+    @property
+    def is_due(self) -> bool:
+        return self._upstream.is_due
+
     async def refresh(self) -> None:
         await self._upstream.refresh()
 

@@ -37,6 +37,8 @@ class PastCalls:
         """The last two principals whose calls were answered: if one differs from a given principal, it is among them.
 
         Not the owners: a request without a session would get no messages after each other one of the same program."""
+        self._last: Hashable = None
+        """The last of these principals."""
         self._tasks: dict[object, Hashable] = {}
         self._links: dict[object, Hashable] = {}
 
@@ -46,13 +48,18 @@ class PastCalls:
 
     def note_answer(self, relay: Relay, result: JSON) -> None:
         """Remember a call that was answered, and the task that it made."""
-        principal = relay.request.principal
-        self._answered.pop(principal, None)
-        self._answered[principal] = asyncio.get_running_loop().time() + self._limits.answered_grace
-        if len(self._answered) > 2:
-            del self._answered[next(iter(self._answered))]
+        self.note_principal(relay.request.principal, asyncio.get_running_loop().time())
         if "task" in result and (task := made_task(result)) is not None:
             _remember(self._tasks, task, relay.request.client)
+
+    def note_principal(self, principal: Hashable, now: float) -> None:
+        """Remember the principal of a call that was answered at that time."""
+        if principal != self._last:
+            self._answered.pop(principal, None)
+        self._last = principal
+        self._answered[principal] = now + self._limits.answered_grace
+        if len(self._answered) > 2:
+            del self._answered[next(iter(self._answered))]
 
     def note_links(self, relay: Relay, *asked: Mapping[str, Any]) -> None:
         """Remember the client that a server asks to open links."""

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
+from gaia_bridge.calls.direct_call import DirectOrigin
 from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
@@ -125,6 +126,8 @@ class Relays:
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._level_set: tuple[Asks, str] | None = None
+        self._logs_for: tuple[Asks, str] | None = None
+        """The connection and the level of the last direct call: the server logs at that level, or a lower one."""
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
@@ -153,15 +156,11 @@ class Relays:
         modern = connection.handshake.modern
         if relay.request.input_responses:
             check_links(relay.request.input_responses)
-        await self.want_logs(connection, relay.request.log_level)
-        number = connection.new_id()
-        takes_turn = bool(self.askers) and relay.can_be_asked_something and not modern
-        if takes_turn:
-            await self._turn(relay)
+        number, takes_turn = await self._begin(connection, relay)
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or relay.request.log_level is not None
         self._in_flight[number] = relay
-        self._note_user(relay)
+        self._note_user(relay.owner, relay.request.client)
         is_answered, relay.has_failed = False, True
         try:
             ask = partial(
@@ -196,6 +195,17 @@ class Relays:
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
         return result_for_client(result, relay.request, modern=modern)
+
+    async def _begin(self, connection: Asks, relay: Relay) -> tuple[int, bool]:
+        """Wait until a call may be made; return the id of its request, and whether the call takes its turn."""
+        if relay.direct is not None:  # which is in flight
+            return relay.direct.number, False
+        await self.want_logs(connection, relay.request.log_level)
+        number = connection.new_id()
+        takes_turn = bool(self.askers) and relay.can_be_asked_something and not connection.handshake.modern
+        if takes_turn:
+            await self._turn(relay)
+        return number, takes_turn
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
         """Return the result of a call that the server refused: the questions that its client has to answer first."""
@@ -343,11 +353,31 @@ class Relays:
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
-    def _note_user(self, relay: Relay) -> None:
+    def _note_user(self, owner: Hashable, client: Hashable) -> None:
         if self._user is None:
-            self._user = relay.owner, relay.request.client
+            self._user = owner, client
         elif not self._is_shared:
-            self._is_shared = self._user[0] != relay.owner
+            self._is_shared = self._user[0] != owner
+
+    def admits(self, connection: Asks, client: DirectOrigin) -> bool:
+        """Return whether a call may be direct: it takes no turn, and the server logs at the client's level."""
+        if self.askers:
+            return False
+        level = None if client.modern else client.log_level
+        if level is None or self._logs_for == (connection, level):
+            return True
+        if self._level is None or self._level_set != (connection, self._level):
+            return False
+        if level != self._level and is_loud_enough(self._level, level):
+            return False
+        self._logs_for = connection, level
+        return True
+
+    def note(self, client: DirectOrigin, now: float) -> None:
+        """Note that a direct call of a client was answered at that time."""
+        if not self._is_shared:
+            self._note_user(client.owner, client.client)
+        self._past.note_principal(client.principal, now)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make the client of a question unclear; first come, first served."""
@@ -393,7 +423,7 @@ class Relays:
             level: The level that one more client wants, if any.
         """
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
-            self._level = level
+            self._level, self._logs_for = level, None
         wanted = (connection, self._level)
         if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return

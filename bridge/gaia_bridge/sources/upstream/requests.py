@@ -6,19 +6,20 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import anyio
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UnreachableError, UpstreamError
 from gaia_bridge.client.transport_factory import Watched
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.crossing import error_for_client
+from gaia_bridge.sources.upstream.crossing import error_for_client, meta_for_server
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -102,6 +103,29 @@ class Turns:
         else:
             self._free += 1
 
+    def take(self) -> bool:
+        """Acquire the semaphore if it is free; return whether it was."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    def give(self) -> None:
+        """Release the semaphore."""
+        if self._queue:
+            self._give()
+        else:
+            self._free += 1
+
+    @asynccontextmanager
+    async def taken_over(self) -> AsyncGenerator[None]:
+        """Hold the semaphore without waiting, for a request that another holder has made."""
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self.give()
+
     @contextmanager
     def resting(self) -> Generator[None]:
         """Release the semaphore during the block, while the server waits for an answer."""
@@ -160,18 +184,66 @@ class ServerRequests:
             ToolError: The user refused an action that the server needs.
             UpstreamError: The server gave no valid answer.
         """
-        began = time.monotonic()
+        direct = relay.direct
+        began = time.monotonic() if direct is None else direct.began
         relay.resting = self._turns.resting
         with self._supervisor.using:
-            async with self._turns:
-                connection = await self._supervisor.connection(self._limits.call_timeout)
+            async with self._turns if direct is None else self._turns.taken_over():
+                connection = await self._connection(direct)
                 try:
                     return await self._send(connection, relay, began)
                 except SessionExpiredError:
                     # The only case in which it is certain that the server did nothing.
                     self._supervisor.expired(connection)
+                    relay.direct = None
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
+
+    def begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
+        """Send the request of a direct call, if nothing stands in the way; return whether it was sent.
+
+        Args:
+            own: The server's name of the tool.
+        """
+        connection, client = self._supervisor.ready, call.origin
+        if connection is None or connection.handshake.modern is not client.modern:
+            return False
+        if not self._relays.admits(connection, client) or not self._turns.take():
+            return False
+        meta = client.meta
+        if client.modern:
+            meta = meta_for_server(client.meta, client.client_capabilities, client.log_level)
+        if not connection.begin(call, {"name": own, "arguments": arguments}, meta):
+            self._turns.give()
+            return False
+        call.connection = connection
+        self._supervisor.using.count += 1
+        return True
+
+    def answered(self, call: DirectCall, now: float) -> None:
+        """Stop counting a direct call, which was answered."""
+        connection: Connection = call.connection
+        del connection.direct[call.number]
+        self._relays.note(call.origin, now)
+        self._supervisor.answered()
+        self._turns.give()
+        self._supervisor.using.leave(now)
+
+    def release(self) -> None:
+        """Stop counting a direct call, which an ordinary one has taken over."""
+        self._turns.give()
+        self._supervisor.using.__exit__()
+
+    def abandon(self, call: DirectCall) -> None:
+        """Give up a direct call that no ordinary one has taken over."""
+        connection: Connection = call.connection
+        connection.abandon(call)
+
+    async def _connection(self, direct: DirectCall | None) -> Connection:
+        if direct is None:
+            return await self._supervisor.connection(self._limits.call_timeout)
+        connection: Connection = direct.connection
+        return connection
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         rest = self._limits.call_cap - (time.monotonic() - began)

@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_failure
+from gaia_bridge.calls.direct_call import DirectCall, direct_of
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Connection, Era, EraRefusedError, ServerHandshake, connect
@@ -39,6 +40,7 @@ from gaia_bridge.model import (
 from gaia_bridge.protocol.kinds import TOOL
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
+from gaia_bridge.sources.upstream.direct_tool import DirectTool
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
 from gaia_bridge.sources.upstream.isolation import PrivateConnections
@@ -293,6 +295,11 @@ class Upstream(AsksServer):
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the offer is not known, or lists are old."""
+        return not self.features.is_known or self._tracker.is_due(self._limits.list_max_age)
+
     async def refresh(self) -> None:
         """Wait as `settle` does; then read old lists again. Waits briefly."""
         await self.settle()
@@ -357,6 +364,20 @@ class Upstream(AsksServer):
             )
         return result
 
+    def direct_tool(self, name: str) -> DirectTool | None:
+        """Return the way for direct calls of a tool; `None` if they all have to be looked at on their way."""
+        published = self._tracker.published
+        if published.is_transformed(name) or self._private is not None:
+            return None
+        deadline = min(self._limits.call_timeout, self._limits.call_cap)
+        return DirectTool((self, name), deadline, self._begin, self._requests, self._tracker.outputs.problem)
+
+    def _begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
+        if self._others.turning or self._tasks is None or not self._requests.begin(call, own, arguments):
+            return False
+        self._used = True
+        return True
+
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Pass on a request whose method the bridge does not know. Raises as `ask` does."""
         result = await self.ask(method, params, request)
@@ -402,6 +423,12 @@ class Upstream(AsksServer):
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
         """Forward a request. The result may be a question, for a client that cannot be asked in another way."""
+        if direct_of(request) is not None and self._tasks is not None:
+            relay = Relay(method, params, request, self._tasks, self._limits)
+            try:
+                return await self._requests.perform(relay)
+            finally:
+                relay.end()
         if self._private is not None and self._tasks is not None:
             async with self._private.serving(request, self._tasks) as private:
                 if private is not None:
@@ -412,7 +439,7 @@ class Upstream(AsksServer):
                 await self._supervisor.connection(0)  # raises with the reason why there is none
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
-            same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
+            same_era = ready is not None and ready.handshake.modern is request.modern and self._others.turning is None
             if beside and not same_era:
                 other = await self._others.of(request, self.connected, self._tasks)
                 if other is not None:

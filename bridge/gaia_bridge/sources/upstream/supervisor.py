@@ -449,8 +449,12 @@ class _Use:
         self.count += 1
 
     def __exit__(self, *raised: object) -> None:
+        self.leave(asyncio.get_running_loop().time())
+
+    def leave(self, now: float) -> None:
+        """Note the end of a request at that time."""
         self.count -= 1
-        self.last = asyncio.get_running_loop().time()
+        self.last = now
         if self._drained is not None:
             self._drained.set()
             self._drained = None

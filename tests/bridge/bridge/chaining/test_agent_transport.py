@@ -74,6 +74,8 @@ class StubSource:
     async def seek(self) -> None:
         await self.refresh()
 
+    is_due = False
+
     async def refresh(self) -> None:
         pass
 

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 import anyio
 
-from gaia_bridge.calls.in_flight import SentRequests
+from gaia_bridge.calls.in_flight import SentRequests, Waiter
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
@@ -36,6 +36,7 @@ from gaia_bridge.client.transports.json_rpc import (
     encoded_message,
     is_response,
     messages_in_line,
+    plain_response,
     request_id_of,
 )
 from gaia_bridge.config.launching.launchers import is_of_launcher
@@ -206,6 +207,23 @@ class StdioLink(asyncio.Protocol):
         finally:
             self._pending.forget(number)
 
+    def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
+        """Send a request at once, unless the child is slow to read. See `DirectLink.begin`."""
+        if self._reason is not None or self._input.is_full:
+            return False
+        try:
+            line = encoded_message(message)
+        except UpstreamError:
+            return False
+        self._pending.expect(message["id"], waiter)
+        self._input.post(line)
+        return True
+
+    def abandon(self, number: int) -> None:
+        """Stop waiting for a response. See `DirectLink.abandon`."""
+        self._pending.forget(number)
+        self._input.post(encoded_message(cancellation(number)))
+
     async def notify(self, message: JSON) -> None:
         """Send a message that has no response. See `Link.notify`."""
         if self._reason is not None:
@@ -272,6 +290,9 @@ class StdioLink(asyncio.Protocol):
             self._suspect()
 
     def _take(self, line: bytes | OversizedLine) -> None:
+        if type(line) is bytes and (response := plain_response(line)) is not None:
+            if self._pending.resolve(response["id"], response):
+                return
         if isinstance(line, OversizedLine):
             limit = self._limits.message_bytes
             self._refuse(line, f"sent a message of {line.size:,} bytes; at most {limit:,} are read")
@@ -358,7 +379,7 @@ class _Input(asyncio.BaseProtocol):
         self._timeout = timeout
         self._on_lost = on_lost
         self._transport: asyncio.WriteTransport | None = None
-        self._is_full = False
+        self.is_full = False
         self._readable = anyio.Event()
         """Set when the pipe is no longer full."""
         self._lost: ConnectionLostError | None = None
@@ -387,11 +408,11 @@ class _Input(asyncio.BaseProtocol):
             self._copy = None
 
     def pause_writing(self) -> None:
-        if not self._is_full and self._lost is None:
-            self._is_full, self._readable = True, anyio.Event()
+        if not self.is_full and self._lost is None:
+            self.is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self.is_full = False
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -403,11 +424,11 @@ class _Input(asyncio.BaseProtocol):
 
     async def write(self, message: bytes) -> None:
         """Send one message, once earlier ones were read; raise an error if the child has ended, or reads nothing."""
-        if self._is_full:
+        if self.is_full:
             with anyio.move_on_after(self._timeout):
-                while self._is_full:  # another that waited may have been quicker
+                while self.is_full:  # another that waited may have been quicker
                     await self._readable.wait()
-            if self._is_full:
+            if self.is_full:
                 raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
         if self._lost is not None:
             raise self._lost

@@ -13,6 +13,7 @@ import anyio
 import httpx2
 
 from gaia_bridge.calls.deadlines import Interruptible
+from gaia_bridge.calls.in_flight import Waiter
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.budgets import Budget
 from gaia_bridge.client.transports.http.answers import knows_no_method
@@ -49,6 +50,8 @@ class HttpLink(ABC):
         self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
         self._open_requests: set[Interruptible] = set()
         self._background: set[asyncio.Task[None]] = set()
+        self._begun: dict[int, asyncio.Task[None]] = {}
+        """The tasks of requests that were begun with `begin`, by their ids."""
         self._last_errands: set[asyncio.Task[None]] = set()
 
     @property
@@ -62,6 +65,32 @@ class HttpLink(ABC):
     @abstractmethod
     async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
         """Send a request and wait for its response. See `Link.request`."""
+
+    def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
+        """Send a request in a task of its own. See `DirectLink.begin`."""
+        if self._lost is not None:
+            return False
+        number: int = message["id"]
+        task = self._begun[number] = self._spawn(self._carry(message, waiter, headers))
+        task.add_done_callback(lambda _: self._begun.pop(number, None))
+        return True
+
+    def abandon(self, number: int) -> None:
+        """Cancel such a request. See `DirectLink.abandon`."""
+        if (task := self._begun.get(number)) is not None:
+            task.cancel()
+
+    async def _carry(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> None:
+        try:
+            response = await self.request(message, headers)
+        except asyncio.CancelledError:
+            if self._lost is not None:  # `close` has cancelled this task, and nobody has abandoned the request
+                waiter.set_exception(self._lost)
+            raise
+        except Exception as error:
+            waiter.set_exception(error)
+        else:
+            waiter.set_result(response)
 
     async def notify(self, message: JSON) -> None:
         seconds = self._limits.write_timeout

@@ -15,7 +15,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 from msgspec.structs import replace
@@ -105,6 +105,9 @@ def outdated(
 
 logger = logging.getLogger(__name__)
 
+_MOMENT: Final = 0.5
+"""Seconds for which lists that were fresh are not looked at again: a look at those of 1,000 servers takes 30 ms."""
+
 
 class HasLists(Protocol):
     """The part of a connection that reads lists."""
@@ -149,6 +152,7 @@ class FeatureTracker:
         self._news_at: dict[ChangeKind, float] = {}  # when a change of each was announced
         self._other_is_new = False  # the other era's lists are newer than those of this one
         self._follows = False
+        self._look_at = 0.0
         self._caught_up = anyio.Event()
         self._became_stale = anyio.Event()
         self._listeners: dict[object, ChangeListener] = {}
@@ -266,6 +270,16 @@ class FeatureTracker:
 
     def _due_at(self, kind: ChangeKind) -> float:
         return self._looked_at.get(kind, -math.inf) + self._limits.refresh_interval
+
+    def is_due(self, usual: float) -> bool:
+        """Return whether `renew` has anything to do. After a look, lists are taken for fresh for a moment."""
+        now = anyio.current_time()
+        if not self._follows or now < self._look_at:
+            return False
+        if outdated(self._learnt, self._read_at, now, usual, at_least=self._limits.refresh_interval):
+            return True
+        self._look_at = now + _MOMENT
+        return False
 
     async def renew(self, usual: float, patience: float) -> None:
         """Read old lists again.

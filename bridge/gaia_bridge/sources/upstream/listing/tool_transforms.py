@@ -40,6 +40,10 @@ class TransformedTools(Struct, frozen=True):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         return name, arguments
 
+    def is_transformed(self, name: str) -> bool:
+        """Return whether a tool is published under another name or with other arguments, or is not permitted."""
+        return name in self._calls or name in self._options.tools or not is_permitted(name, self._options)
+
     def beside(self, other: TransformedTools) -> TransformedTools:
         """Return the same tools, together with those published of the same server in the other era."""
         return TransformedTools(

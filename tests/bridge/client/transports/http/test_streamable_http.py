@@ -8,7 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, DirectLink, UpstreamError
 from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.http.streamable_http import StreamPosition
 from gaia_bridge.settings import UpstreamLimits
@@ -347,6 +347,17 @@ async def test_closing_the_link_fails_what_is_in_flight_and_what_comes_later() -
             await link.notify(INITIALIZED)
         assert heard.ends == []
         await server.until_all_closed()
+
+
+async def test_closing_the_link_fails_a_request_that_no_task_waits_for() -> None:
+    waiter = asyncio.get_running_loop().create_future()
+    async with evil_http() as server:
+        async with linked(server.url("silent"), revision=MODERN) as link:
+            assert isinstance(link, DirectLink)
+            assert link.begin(modern(), waiter, None)
+            await server.until_seen("silent")
+        with pytest.raises(ConnectionLostError), anyio.fail_after(PATIENCE):
+            await waiter
 
 
 async def test_what_the_block_raises_comes_out_as_it_was_raised() -> None:
