@@ -101,7 +101,7 @@ class JsonRpcPeer:
         """The direct calls that are neither answered nor adopted by `request`."""
         self._deferred: list[tuple[JSON, int | None]] = []
         """The messages of the server that wait until all direct calls are adopted."""
-        self._told = anyio.Event()
+        self._none_deferred = anyio.Event()
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -247,14 +247,14 @@ class JsonRpcPeer:
         """Make a request of a client; messages that came before the response may be for that client, and are first."""
         response = await ask()
         while self._deferred:  # until all direct calls are adopted
-            await self._told.wait()
+            await self._none_deferred.wait()
         return response
 
     def _tell_deferred(self) -> None:
         if not self.direct and self._deferred:
             deferred, self._deferred = self._deferred, []
-            self._told.set()
-            self._told = anyio.Event()
+            self._none_deferred.set()
+            self._none_deferred = anyio.Event()
             for message, during in deferred:
                 self.message(message, during)
 
