@@ -171,7 +171,7 @@ class Backlog:
 
     def end_direct(self, client: Hashable, call: HasTarget, size: int = 0) -> None:
         """Stop counting a direct call; remember the size of its answer, if it has had one."""
-        if size:
+        if size and call.target in self._sizes:  # else it was forgotten meanwhile
             self._sizes[call.target] = size
         state = self._clients[client]
         del state.turns[call]

@@ -65,7 +65,7 @@ class ModernHttp:
     def _pass_on_directly(self, exchange: HttpExchange, call: Call) -> None:
         """Pass on the next requests with this head directly: calls of the same tool, with the same envelope."""
         calls, name = self._dispatcher.direct, call.params.get("name")
-        if calls is None or call.method != "tools/call" or not isinstance(name, str) or not is_bare(call.meta):
+        if calls is None or call.translating is not None or not isinstance(name, str) or not is_bare(call.meta):
             return
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None or not ParameterHeaders(schema).is_empty:
@@ -137,7 +137,8 @@ class ModernHttp:
             if reply.answer is not None:
                 code = reply.answer.code
                 await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
-                if direct is None and self in exchange.facts and exchange.may_be_direct():
+                is_first = direct is None and call.method == "tools/call"
+                if is_first and self in exchange.facts and exchange.may_be_direct():
                     self._pass_on_directly(exchange, call)
             elif not exchange.is_gone:
                 remove()  # from here on, the response itself notices
