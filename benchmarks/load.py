@@ -49,11 +49,12 @@ class Client(ABC):
     Args:
         era: `LEGACY` or `MODERN`.
         tool: The name of the tool, as the server has it.
+        delay: Milliseconds that the server takes for each call.
     """
 
-    def __init__(self, era: str, tool: str) -> None:
+    def __init__(self, era: str, tool: str, delay: int = 0) -> None:
         self.era = era
-        params: dict[str, Any] = {"name": tool, "arguments": {"text": WORD}}
+        params: dict[str, Any] = {"name": tool, "arguments": {"text": WORD, **({"delay": delay} if delay else {})}}
         if era == MODERN:
             params["_meta"] = _META
         self._before, self._after = message("tools/call", params, _NUMBER).split(b"%d" % _NUMBER)
@@ -155,7 +156,7 @@ class PipeClient(Client):
 class HttpClient(Client):
     """A client of a server over Streamable HTTP, on one connection that is kept."""
 
-    def __init__(self, era: str, tool: str, port: int, path: str, *, apart: bool = False) -> None:
+    def __init__(self, era: str, tool: str, port: int, path: str, *, apart: bool = False, delay: int = 0) -> None:
         """Connect.
 
         Args:
@@ -164,8 +165,9 @@ class HttpClient(Client):
             port: Of the server.
             path: Of the endpoint.
             apart: Whether head and body are sent apart, as proxies and most clients do.
+            delay: Milliseconds that the server takes for each call.
         """
-        super().__init__(era, tool)
+        super().__init__(era, tool, delay)
         self._port, self._path, self._apart = port, path, apart
         self._session = b""
         self._started = 0.0

@@ -95,7 +95,7 @@ class Contender:
         self.first_answer = self.client.first_answer - launched
         for _ in range(WARM_UP):
             self.client.call()
-        self._usage = Usage(process, ECHO_SERVER.name)
+        self.usage = Usage(process, ECHO_SERVER.name)
 
     @contextmanager
     def _client(self, process: subprocess.Popen[bytes]) -> Generator[Client]:
@@ -114,11 +114,11 @@ class Contender:
             self.client.reconnect()  # some hang up while the others have their turn
         for _ in range(SETTLING):
             self.client.call()
-        before = self._usage.cpu()
+        before = self.usage.cpu()
         times = [self.client.call() for _ in range(calls)]
         self.rounds.append(
             {
-                "cpu_ms": (self._usage.cpu() - before) / calls * 1_000,
+                "cpu_ms": (self.usage.cpu() - before) / calls * 1_000,
                 "p50_ms": statistics.median(times) * 1_000,
                 "p99_ms": statistics.quantiles(times, n=100)[98] * 1_000,
             }
@@ -127,7 +127,7 @@ class Contender:
     def row(self, relay: Contender | None) -> Row:
         """What came of all rounds."""
         row = {key: statistics.median(played[key] for played in self.rounds) for key in self.rounds[0]}
-        row |= {"rss_mib": self._usage.memory(), "first_answer_s": self.first_answer}
+        row |= {"rss_mib": self.usage.memory(), "first_answer_s": self.first_answer}
         if relay is not None:
             pairs = zip(self.rounds, relay.rounds, strict=True)
             row["x_relay"] = statistics.median(own["cpu_ms"] / raw["cpu_ms"] for own, raw in pairs)

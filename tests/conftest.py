@@ -58,6 +58,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which loop the tests run in that are coroutines. `serve` takes uvloop's, an application that embeds us any."""
     parser.addoption("--event-loop", choices=["asyncio", "uvloop"], default="asyncio", help="for tests in this process")
+    parser.addoption("--no-direct-calls", action="store_true", help="bridges in this process pass on no call directly")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -165,6 +166,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """What is marked as thorough is no part of the core, wherever it lies."""
     config.pluginmanager.register(installing)
+    if config.option.no_direct_calls:
+        from gaia_bridge.server.direct_calls import DirectClient
+
+        DirectClient.begin = lambda *_: None  # type: ignore[method-assign]
     if config.option.markexpr in ("core", CORE_ONLY):  # a worker is told what became of it
         config.option.markexpr = CORE_ONLY
 
