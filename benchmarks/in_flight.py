@@ -2,8 +2,8 @@
 
     python -m benchmarks.in_flight [--calls 2000] [--only WORD]
 
-Most tools take longer than the bridge does, and most clients call several at once. Each row has so many clients, each
-on a connection that is kept, which call again as soon as they have their answer; the server answers each call after a
+Most tools take longer than the bridge does, and most clients call several at once. Each row has a client with so many
+connections, on each of which it calls again as soon as it has the answer; the server answers each call after a
 delay. CPU time is of the whole process tree under test, without the server behind it. `x relay` is the ratio to the raw
 relay with the same delay and clients, measured just before.
 """
@@ -29,16 +29,21 @@ _PATIENCE: Final = 15.0
 
 
 class Crowd:
-    """Several clients of one subject, on connections of their own."""
+    """Several connections of one client, with one session."""
 
     def __init__(self, subject: Subject, port: int, delay: int, count: int, stack: ExitStack) -> None:
         self._clients: dict[int, HttpClient] = {}
         self._poll = select.epoll()
         stack.callback(self._poll.close)
+        first: HttpClient | None = None
         for _ in range(count):
             client = HttpClient(subject.era, subject.tool, port, subject.path, delay=delay)
             stack.callback(client.close)
-            client.greet()
+            if first is None:
+                first = client
+                client.greet()
+            else:
+                client.join(first)
             self._clients[client.fileno()] = client
             self._poll.register(client.fileno(), select.EPOLLIN)
 

@@ -33,6 +33,8 @@ _META: dict[str, Any] = {
 _GAP = 0.0005
 """Seconds between a head and its body that are sent apart."""
 
+_CALLS = 100_000
+"""Ids that each connection of a client has for itself."""
 _NUMBER = 1_000_000_000
 """The first id of a call: all have the same length, so that all messages have."""
 
@@ -209,6 +211,11 @@ class HttpClient(Client):
         """Go on with the same session on another connection."""
         self._socket.close()
         self._socket = self._connected()
+
+    def join(self, other: HttpClient) -> None:
+        """Use the session of another client, which is the same one on another connection."""
+        self._session = other._session
+        self._number += _CALLS * (self.fileno() + 1)
 
     def fileno(self) -> int:
         """The descriptor of the connection, which can be read when an answer has come."""

@@ -55,14 +55,15 @@ import runpy
 
 from gaia_bridge import Bridge
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.settings import HttpLimits, Settings, UpstreamLimits
 
 agents = [runpy.run_path(file)[name]() for file, name in {agents!r}]
-limits = Settings(upstream=UpstreamLimits(answered_grace=0))
+limits = Settings(http=HttpLimits(quick_answer=0.05), upstream=UpstreamLimits(answered_grace=0))
 bridge = Bridge(*agents, servers={servers!r}, names=NamingPolicy({names!r}), settings=limits)
 """
 """What is served. The sessions of the suite follow each other at once: a log message of a server that does not say
-for which call it is could otherwise be a late one for the session before, and reach nobody."""
+for which call it is could otherwise be a late one for the session before, and reach nobody. And the suite expects event
+streams of calls that take a fifth of a second, which are answered in JSON otherwise."""
 READY_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.1
 

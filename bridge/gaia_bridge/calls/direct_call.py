@@ -75,7 +75,7 @@ class DirectRoute(Protocol):
         ...
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:
-        """Send the request; return whether that was possible without waiting for anything."""
+        """Send the request, now or when its turn comes; return whether that is possible."""
         ...
 
     def plain_result(self, response: JSON) -> JSON | None:
@@ -91,7 +91,7 @@ class DirectRoute(Protocol):
         ...
 
     def abandon(self, call: DirectCall) -> None:
-        """Notify the server that nobody waits for the response any more."""
+        """Notify the server that nobody waits for the response any more, or do not send the request at all."""
         ...
 
 
@@ -126,6 +126,8 @@ class DirectCall:
         "is_adopted",
         "is_ordinary",
         "is_taken",
+        "is_unsent",
+        "is_withdrawn",
         "message",
         "number",
         "origin",
@@ -159,6 +161,10 @@ class DirectCall:
         self._is_done = False
         self.is_ordinary = False
         """Whether an ordinary call was started for it."""
+        self.is_unsent = False
+        """Whether the request waits for its turn, and was not sent yet."""
+        self.is_withdrawn = False
+        """Whether it was never sent: the ordinary call makes it."""
         self.is_taken = False
         """Whether the ordinary call counts on the side of the client."""
         self.is_adopted = False
@@ -202,9 +208,13 @@ class DirectCall:
 
     def make_ordinary(self) -> None:
         """Start the ordinary call. Does nothing if it was started."""
-        if not self.is_ordinary:
-            self.is_ordinary = True
-            self.origin.make_ordinary(self)
+        if self.is_ordinary:
+            return
+        self.is_ordinary = True
+        if self.is_unsent:  # then there is nothing to adopt
+            self.is_withdrawn = self.is_adopted = True
+            self.route.abandon(self)
+        self.origin.make_ordinary(self)
 
     async def ordinary(self) -> object:
         """Start the ordinary call, and wait until it has taken over; return it."""
@@ -290,4 +300,4 @@ def _with_known_fields(result: JSON) -> JSON | None:
 def direct_of(request: object) -> DirectCall | None:
     """Return the direct call that a request takes over; `None` if its source has not been asked yet."""
     direct = getattr(request, "direct", None)
-    return direct if isinstance(direct, DirectCall) else None
+    return direct if isinstance(direct, DirectCall) and not direct.is_withdrawn else None

@@ -28,7 +28,7 @@ from tests.bridge.server.test_direct_calls import began as began  # a fixture
 from tests.interaction.connecting import serving
 from tests.support.agents import one_tool
 from tests.support.upstreams import TESTS
-from tests.support.waiting import PATIENCE, wait_in_thread
+from tests.support.waiting import PATIENCE, until, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -395,3 +395,54 @@ async def test_names_that_nobody_lists_are_not_remembered() -> None:
         direct = bridge._endpoints["", ""].dispatcher.direct  # pyright: ignore[reportPrivateUsage]
         assert direct is not None
         assert direct.routes.keys() == {"work"}
+
+
+async def test_calls_beyond_the_limit_of_a_server_wait_for_their_turn_in_order(began: list[DirectCall]) -> None:
+    async with world("2025-11-25", direct=True, limits=UpstreamLimits(max_concurrency=1)) as place:
+        clients = [await place.client() for _ in range(4)]
+        others = [await place.client(client.session) for client in clients]
+        answers: dict[str, list[Any]] = {}
+
+        async def call(number: int, steps: list[Any]) -> None:
+            answers[str(number)] = await clients[number].call(steps, str(number), number=7)
+
+        async def cancel(number: int) -> None:
+            params = {"requestId": 7, "reason": "enough"}
+            await others[number].send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+        began.clear()
+        async with anyio.create_task_group() as tasks:
+            for number, steps in enumerate((LATER, NOW, NOW, NOW)):
+                tasks.start_soon(call, number, steps)
+                await until(lambda number=number: len(began) > number)  # type: ignore[misc]
+            assert [waiting.is_unsent for waiting in began] == [False, True, True, True]
+            await cancel(3)
+            await until(lambda: "3" in answers)
+            assert list(answers) == ["3"]
+            await cancel(0)
+        assert [answers[number][0].get("error", {}).get("message") for number in "03"] == ["Request cancelled"] * 2
+        assert [answers[number][0]["result"]["content"][0]["text"] for number in "12"] == ["now", "now"]
+        received = await clients[0].received()
+        assert [item for item in received if item in ("1", "2", "3")] == ["1", "2"]
+
+
+async def test_a_call_that_waits_longer_than_a_quick_answer_is_an_ordinary_one(
+    began: list[DirectCall],
+) -> None:
+    limits = UpstreamLimits(max_concurrency=1)
+    async with world("2025-11-25", direct=True, limits=limits, quick_answer=0.05) as place:
+        clients = [await place.client() for _ in range(2)]
+        other = await place.client(clients[0].session)
+        answers: list[Any] = []
+        began.clear()
+
+        async def call(number: int, steps: list[Any]) -> None:
+            answers.append(await clients[number].call(steps, number=7))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, 0, LATER)
+            await until(lambda: len(began) == 1)
+            tasks.start_soon(call, 1, NOW)
+            await until(lambda: len(began) == 2 and began[1].is_withdrawn)
+            await other.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+        assert sorted("result" in answer[0] for answer in answers) == [False, True]

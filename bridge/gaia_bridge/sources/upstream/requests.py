@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 import anyio
 
@@ -68,6 +70,14 @@ class AsksServer(ABC):
         return await self.ask("completion/complete", params, request)
 
 
+class _HasTurn(Protocol):
+    """Waits for a turn."""
+
+    def set(self) -> None:
+        """Take the turn, which has come."""
+        ...
+
+
 class Turns:
     """A semaphore for the concurrent requests of one server, which a holder may release for a while.
 
@@ -83,7 +93,7 @@ class Turns:
         self._patience = patience
         self._free = limit
         """Negative while more than `limit` hold the semaphore: those that rested return without waiting."""
-        self._queue: deque[anyio.Event] = deque()
+        self._queue: deque[_HasTurn] = deque()
 
     async def __aenter__(self) -> None:
         """Acquire the semaphore.
@@ -116,6 +126,15 @@ class Turns:
             self._give()
         else:
             self._free += 1
+
+    def wait_for(self, call: _HasTurn) -> None:
+        """Wait in order of arrival, without a task; only while the semaphore is not free."""
+        self._queue.append(call)
+
+    def leave(self, call: _HasTurn) -> None:
+        """Wait no longer, if the turn has not come."""
+        if call in self._queue:
+            self._queue.remove(call)
 
     @asynccontextmanager
     async def taken_over(self) -> AsyncGenerator[None]:
@@ -159,6 +178,17 @@ class Turns:
             self._give()
         else:
             self._queue.remove(turn)
+
+
+class _DirectWaiting:
+    """A direct call that waits for its turn."""
+
+    def __init__(self, requests: ServerRequests, call: DirectCall, own: str, arguments: JSON) -> None:
+        self._take = partial(requests.take_turn, call, own, arguments)
+
+    def set(self) -> None:
+        """Send the request soon: whoever gives the turn has something else to do."""
+        asyncio.get_running_loop().call_soon(self._take)
 
 
 class ServerRequests:
@@ -208,15 +238,25 @@ class ServerRequests:
         connection, client = self._supervisor.ready, call.origin
         if connection is None or connection.handshake.modern is not client.modern:
             return False
-        if not self._relays.admits(connection, client) or not self._turns.take():
+        if not self._relays.admits(connection, client):
             return False
+        if not self._turns.take():
+            call.connection = waiting = _DirectWaiting(self, call, own, arguments)
+            call.is_unsent = True
+            self._turns.wait_for(waiting)
+            return True
+        return self.begin_now(call, connection, own, arguments)
+
+    def begin_now(self, call: DirectCall, connection: Connection, own: str, arguments: JSON) -> bool:
+        """Send the request of a direct call, whose turn it is; if that is not possible, give the turn back."""
+        client = call.origin
         meta = client.meta
         if client.modern:
             meta = meta_for_server(client.meta, client.client_capabilities, client.log_level)
         if not connection.begin(call, {"name": own, "arguments": arguments}, meta):
             self._turns.give()
             return False
-        call.connection = connection
+        call.connection, call.is_unsent = connection, False
         self._supervisor.using.count += 1
         return True
 
@@ -236,8 +276,22 @@ class ServerRequests:
 
     def abandon(self, call: DirectCall) -> None:
         """Give up a direct call that no ordinary one has taken over."""
+        if call.is_withdrawn:
+            self._turns.leave(call.connection)
+            return
         connection: Connection = call.connection
         connection.abandon(call)
+
+    def take_turn(self, call: DirectCall, own: str, arguments: JSON) -> None:
+        """Send the request of a direct call that has waited for its turn, or make the call an ordinary one."""
+        connection, client = self._supervisor.ready, call.origin
+        if call.is_withdrawn or connection is None or connection.handshake.modern is not client.modern:
+            self._turns.give()
+        elif not self._relays.admits(connection, client):
+            self._turns.give()
+        elif self.begin_now(call, connection, own, arguments):
+            return
+        call.make_ordinary()
 
     async def _connection(self, direct: DirectCall | None) -> Connection:
         if direct is None:
