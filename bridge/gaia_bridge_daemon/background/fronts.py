@@ -20,7 +20,7 @@ from gaia_bridge.errors import PublishError
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.server.transports.lines import LineClient, at_once
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON
@@ -219,7 +219,8 @@ class Fronts:
         folder = str(greeting.get("folder") or "")
         dispatcher, batch = self._dispatcher(source or None), self._settings.http.batch
         number = asked if isinstance(asked, int) else 0
-        client = LineClient(dispatcher, write, batch, number, folder or None, writer.transport.abort)
+        cut = writer.transport.abort
+        client = LineClient(dispatcher, write, batch, number, folder or None, cut, at_once(writer))
         front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
         writer.write(self._introduction())
         self._fronts.add(front)

@@ -41,6 +41,19 @@ class _Batch:
         """Whether all messages of the batch were passed on; the first may be answered while others are."""
 
 
+def at_once(writer: asyncio.StreamWriter) -> Callable[[bytes], bool]:
+    """Return a function that writes a line without waiting, if it is not empty; it returns whether all was read."""
+
+    def write(line: bytes) -> bool:
+        if writer.is_closing():
+            return False
+        if line:
+            writer.write(line + b"\n")
+        return not writer.transport.get_write_buffer_size()
+
+    return write
+
+
 class LineClient:
     """One client's lines, and the answers to them.
 

@@ -26,7 +26,7 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.server.transports.lines import LineClient, at_once
 
 logger = logging.getLogger(__name__)
 
@@ -84,14 +84,7 @@ async def serve_stdio(
                 logger.debug("the client closed our output")
                 closed.set()
 
-        def write_at_once(line: bytes) -> bool:
-            if writer.is_closing():
-                return False
-            if line:
-                writer.write(line + b"\n")
-            return not writer.transport.get_write_buffer_size()
-
-        client = LineClient(dispatcher, write, batch, write_at_once=write_at_once)
+        client = LineClient(dispatcher, write, batch, write_at_once=at_once(writer))
         try:
             await _first_of(closed.wait, partial(_read_lines, reader, client, line_bytes))
             if not closed.is_set():  # `printf ... | gaia-bridge` deserves answers
