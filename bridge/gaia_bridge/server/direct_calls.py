@@ -189,9 +189,7 @@ class DirectClient:
             name: object = params["name"]
             arguments: object = params["arguments"]
             is_plain = message["method"] == _METHOD and message["jsonrpc"] == "2.0" and len(message) == _MEMBERS
-            if not is_plain or (
-                len(params) != 2 if not self.modern else len(params) != 3 or params["_meta"] != self.meta
-            ):
+            if not is_plain or len(params) != self._parameters or (self.modern and params["_meta"] != self.meta):
                 return None
         except (KeyError, TypeError, IndexError):
             return None
@@ -224,7 +222,7 @@ class DirectClient:
         body = encoded_read_result(call.id, result)
         if (size := len(body)) > self._most or ("structuredContent" in result and not self._takes_structured(body)):
             return False
-        name, now = call.message["params"]["name"], time.monotonic()
+        name, now = call.target[1], time.monotonic()
         del calls.in_flight[call], self._received[call.id]
         if name in calls.odd:
             del calls.odd[name]
@@ -252,7 +250,7 @@ class DirectClient:
     def make_ordinary(self, call: DirectCall) -> None:
         """Take the ordinary way with the request. The tool takes it from the beginning after some odd results."""
         if call.response is not None:
-            self._calls.note_odd(call.message["params"]["name"])
+            self._calls.note_odd(call.target[1])
         call.place.begin_ordinary(call)
 
     def release(self, call: DirectCall) -> None:
