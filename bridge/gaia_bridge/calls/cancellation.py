@@ -24,6 +24,15 @@ class Cancellation:
         """Make the calling task, and those that it starts, work for the request."""
         _current.set(self)
 
+    def take_reason(self) -> None:
+        """Take the reason of the request that the calling task works for: other tasks work for it here."""
+        if (current := _current.get()) is not None:
+            self.reason = current.reason
+
+    def report(self) -> None:
+        """Report to the request that the calling task works for why this one failed."""
+        note_failure(too_late=self.too_late, unreached=self.unreached)
+
     @contextmanager
     def entered(self) -> Generator[None]:
         """Make the block work for the request."""

@@ -140,6 +140,7 @@ class Call:
         """Return the same request with the answers to an `input_required` result."""
         again = copy.copy(self)
         again.input_responses, again.request_state = input_responses, request_state
+        again.direct = None  # which was one round
         return again
 
     def with_params(self, params: Mapping[str, Any], method: str | None = None) -> Call:

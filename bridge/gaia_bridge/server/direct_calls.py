@@ -25,6 +25,8 @@ _MEMBERS: Final = 4
 """Members of a plain request: its version, id, method and parameters."""
 _ENVELOPE: Final = frozenset((PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY))
 _NOTHING: Final[Mapping[str, Any]] = {}
+REQUEST_BYTES: Final = 16 * KIB
+"""Bytes of a request after which the next ones are passed on directly, at most: its `_meta` is kept."""
 _BYTES: Final = 64 * KIB
 """Bytes of an answer that is written at once, at most: the loop does nothing else meanwhile."""
 _MOST_ODD: Final = 3
@@ -40,6 +42,11 @@ def is_bare(envelope: Mapping[str, Any]) -> bool:
 
 class DirectPlace(Protocol):
     """The place where one client is answered."""
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether the client has read what was written before."""
+        ...
 
     def send_direct(self, body: bytes, client: DirectClient) -> None:
         """Send the answer to a direct call."""
@@ -217,9 +224,14 @@ class DirectClient:
     def answer(self, call: DirectCall, result: JSON) -> bool:
         """Answer with a plain result, unless that is larger than some clients take."""
         calls = self._calls
+        if not call.place.can_answer:
+            return False
         if self.modern:
             result = {"resultType": "complete", **result, "_meta": calls.stamp()}
-        body = encoded_read_result(call.id, result)
+        try:
+            body = encoded_read_result(call.id, result)
+        except (TypeError, ValueError, RecursionError):  # a value of the source that JSON does not have as it is
+            return False
         if (size := len(body)) > self._most or ("structuredContent" in result and not self._takes_structured(body)):
             return False
         name, now = call.target[1], time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, cast
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.contract import ClientRequest, Source
+from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import is_loud_enough
 from gaia_bridge.server.connection import ClientConnection
@@ -57,6 +58,9 @@ class SourceRoute:
         try:
             source, own = self.target
             result = await source.call_tool(own, arguments, _DirectRequest(call))
+        except asyncio.CancelledError:
+            call.set_exception(RequestCancelledError())  # where the source itself gave up
+            raise
         except Exception as error:
             call.set_exception(error)
         else:
@@ -75,7 +79,9 @@ class SourceRoute:
     def abandon(self, call: DirectCall) -> None:
         """Cancel the work of the source."""
         work: _Work = call.connection
-        work.cancellation.reason = call.reasons[0] if call.reasons else None
+        work.cancellation.take_reason()
+        if call.reasons:
+            work.cancellation.reason = call.reasons[0]
         if work.task is not None:
             work.task.cancel()
 
@@ -102,6 +108,8 @@ def first_of(direct: DirectCall | None, ask: Ask) -> Ask:
         finally:
             if not call.done():
                 call.route.abandon(call)
+            work: _Work = call.connection
+            work.cancellation.report()
         result: JSON = response["result"]
         return result
 

@@ -446,3 +446,32 @@ async def test_a_call_that_waits_longer_than_a_quick_answer_is_an_ordinary_one(
             await until(lambda: len(began) == 2 and began[1].is_withdrawn)
             await other.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
         assert sorted("result" in answer[0] for answer in answers) == [False, True]
+
+
+async def log_for_a_cancelled_call(world: World, seen: list[Any]) -> None:
+    """Cancel a call, after which the server logs for it while a call of another client is in flight."""
+    client, other = await world.client(), await world.client()
+    await other.send({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "debug"}})
+    second = await world.client(client.session)
+    steps: list[Any] = [["hold", "it"], ["log", "of the cancelled call"], ["text", "late"]]
+    async with anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            seen.extend(await client.call(steps, "held", number=7))
+
+        tasks.start_soon(call)
+        with anyio.fail_after(PATIENCE):
+            while "held" not in await other.received():
+                pass
+        await second.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+    seen += await other.call([["release", "it"], ["text", "mine"]])
+
+
+async def test_a_log_message_of_a_cancelled_call_reaches_no_other_client() -> None:
+    seen: list[list[Any]] = []
+    for direct in (True, False):
+        seen.append([])
+        async with world("2025-11-25", direct=direct, limits=UpstreamLimits(answered_grace=0)) as place:
+            await log_for_a_cancelled_call(place, seen[-1])
+    assert seen[0] == seen[1]
+    assert "of the cancelled call" not in str(seen)

@@ -270,6 +270,8 @@ class HttpConnection(HttpToolsProtocol):
 
     # Direct calls: a `DirectPlace`
 
+    can_answer = True  # one request at a time, and none while the client is slow to read
+
     def send_direct(self, body: bytes, client: HttpDirectClient) -> None:
         """Send the answer to a direct call."""
         self._direct = None

@@ -102,6 +102,11 @@ class LineClient:
         else:
             await self._pass_on(content, None, size)
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether the client has read what was written before; see `DirectPlace`."""
+        return self._write_at_once is not None and self._write_at_once(b"")
+
     def send_direct(self, body: bytes, client: DirectClient) -> None:
         """Send the answer to a direct call; see `DirectPlace`."""
         if self._write_at_once is not None:

@@ -18,7 +18,7 @@ from gaia_bridge.protocol.headers import (
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, ClientConnection
-from gaia_bridge.server.direct_calls import is_bare
+from gaia_bridge.server.direct_calls import REQUEST_BYTES, is_bare
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_direct import HttpDirectClient
@@ -65,7 +65,13 @@ class ModernHttp:
     def _pass_on_directly(self, exchange: HttpExchange, call: Call) -> None:
         """Pass on the next requests with this head directly: calls of the same tool, with the same envelope."""
         calls, name = self._dispatcher.direct, call.params.get("name")
-        if calls is None or call.translating is not None or not isinstance(name, str) or not is_bare(call.meta):
+        if (
+            calls is None
+            or call.size > REQUEST_BYTES
+            or call.translating is not None
+            or not isinstance(name, str)
+            or not is_bare(call.meta)
+        ):
             return
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None or not ParameterHeaders(schema).is_empty:

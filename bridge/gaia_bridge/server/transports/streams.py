@@ -21,7 +21,7 @@ from gaia_bridge.protocol.messages import Refusal, encoded_error, is_request, sa
 from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Channel, ClientConnection, PlainChannel
-from gaia_bridge.server.direct_calls import DirectCalls, DirectClient, DirectPlace, is_bare
+from gaia_bridge.server.direct_calls import REQUEST_BYTES, DirectCalls, DirectClient, DirectPlace, is_bare
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.text.json_types import JSON
 
@@ -123,8 +123,10 @@ class DuplexClient:
 
     def _learn(self, call: Call, calls: DirectCalls) -> None:
         """Pass on the next calls like this one directly, if they are plain."""
+        if not call.connection.is_greeted or call.size > REQUEST_BYTES or call.translating is not None:
+            return
         is_plain = is_bare(call.meta) if call.modern else not call.meta
-        if is_plain and call.translating is None and (self._direct is None or self._direct.meta != call.meta):
+        if is_plain and (self._direct is None or self._direct.meta != call.meta):
             self._direct = StreamDirectClient(calls, call.connection, self._owed, modern=call.modern, meta=call.meta)
 
     async def _send(self, body: bytes) -> None:

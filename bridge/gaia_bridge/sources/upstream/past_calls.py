@@ -42,9 +42,9 @@ class PastCalls:
         self._tasks: dict[object, Hashable] = {}
         self._links: dict[object, Hashable] = {}
 
-    def note_given_up(self, relay: Relay) -> None:
-        """Remember a call that ended without an answer."""
-        self._given_up.append((anyio.current_time() + self._limits.given_up_grace, relay.owner))
+    def note_given_up(self, owner: Hashable) -> None:
+        """Remember a call that ended without an answer, by its owner."""
+        self._given_up.append((anyio.current_time() + self._limits.given_up_grace, owner))
 
     def note_answer(self, relay: Relay, result: JSON) -> None:
         """Remember a call that was answered, and the task that it made."""

@@ -185,7 +185,7 @@ class Relays:
         finally:
             del self._in_flight[number]
             if not is_answered:
-                self._past.note_given_up(relay)
+                self._past.note_given_up(relay.owner)
             if self._news is not None:
                 self._changed()
         if takes_turn:
@@ -372,6 +372,10 @@ class Relays:
             return False
         self._logs_for = connection, level
         return True
+
+    def note_given_up(self, client: DirectOrigin) -> None:
+        """Note that a direct call of a client was given up: the server may still ask or log for it."""
+        self._past.note_given_up(client.owner)
 
     def note(self, client: DirectOrigin, now: float) -> None:
         """Note that a direct call of a client was answered at that time."""

@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.direct_call import direct_of
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.model import LogMessage, Progress
@@ -45,7 +45,7 @@ class Relay:
         """The owner of the request; a unique one where its session may carry requests of several clients."""
         self.target: Hashable = params.get("name") if method == "tools/call" else method
         """The part of the server that works on it: the name of a tool, else the method."""
-        self.direct = direct_of(request)
+        self.direct: DirectCall | None = None
         """The direct call that it takes over, if its request was sent as that."""
         self.standing: ParkedCall | None = None
         """The parked call, if the call may outlive the request."""

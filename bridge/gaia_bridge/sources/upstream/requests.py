@@ -7,7 +7,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final, Protocol
@@ -195,8 +195,15 @@ class ServerRequests:
     """Makes requests over the connection that all clients share: in turn, and within the deadline of each."""
 
     def __init__(
-        self, name: str, supervisor: Supervisor[Connection], relays: Relays, transport: Watched, limits: UpstreamLimits
+        self,
+        name: str,
+        supervisor: Supervisor[Connection],
+        relays: Relays,
+        transport: Watched,
+        limits: UpstreamLimits,
+        is_open: Callable[[], bool],
     ) -> None:
+        self._is_open = is_open
         self._name = name
         self._supervisor = supervisor
         self._relays = relays
@@ -279,13 +286,15 @@ class ServerRequests:
         if call.is_withdrawn:
             self._turns.leave(call.connection)
             return
+        self._relays.note_given_up(call.origin)  # first: this may release messages of the server
         connection: Connection = call.connection
         connection.abandon(call)
 
     def take_turn(self, call: DirectCall, own: str, arguments: JSON) -> None:
         """Send the request of a direct call that has waited for its turn, or make the call an ordinary one."""
         connection, client = self._supervisor.ready, call.origin
-        if call.is_withdrawn or connection is None or connection.handshake.modern is not client.modern:
+        is_open = not call.is_withdrawn and self._is_open()
+        if not is_open or connection is None or connection.handshake.modern is not client.modern:
             self._turns.give()
         elif not self._relays.admits(connection, client):
             self._turns.give()

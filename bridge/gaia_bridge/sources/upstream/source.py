@@ -112,7 +112,9 @@ class Upstream(AsksServer):
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
-        self._requests = ServerRequests(spec.name, self._supervisor, self._relays, self._transport, limits)
+        self._requests = ServerRequests(
+            spec.name, self._supervisor, self._relays, self._transport, limits, self._is_open
+        )
         self._delegate = UpstreamDelegate(spec.name, own, self._relays, self._tracker, self._supervisor)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
@@ -373,7 +375,11 @@ class Upstream(AsksServer):
         return DirectTool((self, name), deadline, self._begin, self._requests, self._tracker.outputs.problem)
 
     def _begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
-        if self._others.turning or self._tasks is None or not self._requests.begin(call, own, arguments):
+        return self._is_open() and self._requests.begin(call, own, arguments)
+
+    def _is_open(self) -> bool:
+        """Return whether requests can be made on the shared connection, and count it as used then."""
+        if self._others.turning is not None or self._tasks is None:
             return False
         self._used = True
         return True
@@ -423,8 +429,10 @@ class Upstream(AsksServer):
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
         """Forward a request. The result may be a question, for a client that cannot be asked in another way."""
-        if direct_of(request) is not None and self._tasks is not None:
+        direct = direct_of(request)
+        if direct is not None and direct.route.target[0] is self and self._tasks is not None:
             relay = Relay(method, params, request, self._tasks, self._limits)
+            relay.direct = direct
             try:
                 return await self._requests.perform(relay)
             finally:

@@ -18,7 +18,7 @@ from gaia_bridge.settings import BacklogLimits, Settings
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -44,6 +44,11 @@ class Lines:
         await self.reading.wait()
         self.said.append(json.loads(line))
 
+    def write_at_once(self, line: bytes) -> bool:
+        if line:
+            self.said.append(json.loads(line))
+        return self.reading.is_set()
+
     async def take(self, *messages: Any) -> None:
         """Send messages; nothing else happens in between."""
         for message in messages:
@@ -57,12 +62,13 @@ class Lines:
 
 
 @asynccontextmanager
-async def connected(settings: Settings | None = None) -> AsyncGenerator[Lines]:
+async def connected(settings: Settings | None = None, *, greets: bool = True) -> AsyncGenerator[Lines]:
     lines = Lines()
     async with running_bridge(one_tool(lines.work), settings=settings) as running:
-        lines.client = LineClient(running.endpoint(), lines.write, 10)
-        await lines.take(request(0, "initialize", **HELLO))
-        lines.said.clear()
+        lines.client = LineClient(running.endpoint(), lines.write, 10, write_at_once=lines.write_at_once)
+        if greets:
+            await lines.take(request(0, "initialize", **HELLO))
+            lines.said.clear()
         yield lines
         lines.client.close()
 
@@ -134,3 +140,12 @@ async def test_answers_that_a_client_does_not_read_are_counted_whatever_it_asked
         lines.reading.set()
         await lines.client.none_left()
     assert [answer["id"] for answer in lines.said] == [0, 5, 1, 2, 3, 4]
+
+
+async def test_calls_before_the_handshake_are_refused_however_often_they_come() -> None:
+    async with connected(greets=False) as lines:
+        for number in range(3):
+            await lines.take(request(number, "tools/call", name="work", arguments={}))
+            await until(lambda number=number: len(lines.said) > number)  # type: ignore[misc]
+        assert ["before the handshake" in answer["error"]["message"] for answer in lines.said] == [True] * 3
+        assert not lines.working.is_set()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import anyio
 import httpx2
 
+from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.calls.in_flight import Waiter
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
@@ -50,7 +51,7 @@ class HttpLink(ABC):
         self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
         self._open_requests: set[Interruptible] = set()
         self._background: set[asyncio.Task[None]] = set()
-        self._begun: dict[int, asyncio.Task[None]] = {}
+        self._begun: dict[int, tuple[asyncio.Task[None], Cancellation]] = {}
         """The tasks of requests that were begun with `begin`, by their ids."""
         self._last_errands: set[asyncio.Task[None]] = set()
 
@@ -70,23 +71,29 @@ class HttpLink(ABC):
         """Send a request in a task of its own. See `DirectLink.begin`."""
         if self._lost is not None:
             return False
-        number: int = message["id"]
-        task = self._begun[number] = self._spawn(self._carry(message, waiter, headers))
-        task.add_done_callback(lambda _: self._begun.pop(number, None))
+        number, own = message["id"], Cancellation()
+
+        def end(task: asyncio.Task[None]) -> None:
+            del self._begun[number]
+            if task.cancelled() and not waiter.done():  # by `close`
+                waiter.set_exception(self._lost or ConnectionLostError())
+
+        task = self._spawn(self._carry(message, waiter, headers, own))
+        self._begun[number] = task, own
+        task.add_done_callback(end)
         return True
 
     def abandon(self, number: int) -> None:
         """Cancel such a request. See `DirectLink.abandon`."""
-        if (task := self._begun.get(number)) is not None:
+        if number in self._begun:
+            task, own = self._begun[number]
+            own.take_reason()
             task.cancel()
 
-    async def _carry(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> None:
+    async def _carry(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None, own: Cancellation) -> None:
+        own.enter()
         try:
             response = await self.request(message, headers)
-        except asyncio.CancelledError:
-            if self._lost is not None:  # `close` has cancelled this task, and nobody has abandoned the request
-                waiter.set_exception(self._lost)
-            raise
         except Exception as error:
             waiter.set_exception(error)
         else:
