@@ -1,8 +1,8 @@
 """A call that is passed on directly: to its server as soon as it is read, and its result back as soon as it is read.
 
-No task works on it. Whatever is not plain (a question, a failure, a slow server, a client that cancels or leaves) makes
-it an ordinary call: the request takes the ordinary way from its beginning, and where that would send a request to the
-server, it waits for the response to the one that was sent.
+On the client's side, no task works on it. Whatever is not plain (a question, a failure, a slow server, a client that
+cancels or leaves) makes it an ordinary call: the request takes the ordinary way from its beginning, and where that
+would send a request to the server, it waits for the response to the one that was sent.
 """
 
 from __future__ import annotations
@@ -66,12 +66,13 @@ class DirectRoute(Protocol):
 
     @property
     def target(self) -> tuple[Source, str]:
-        """The source, and its name of the tool. The call stays with it, whatever the catalog has later."""
+        """The source, and its name of the tool. The call stays with it, whatever the catalog has later; the source may
+        still refuse the call."""
         ...
 
     @property
     def deadline(self) -> float:
-        """Seconds after which the route gives up a call that nothing is heard of."""
+        """Seconds after which the source gives up a call; a route that gives up within `quick_answer` is not used."""
         ...
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:
@@ -154,7 +155,7 @@ class DirectCall:
         self.number = 0
         """The id of the request to the server."""
         self.connection: Any = None
-        """The connection that the request was sent on."""
+        """What the route keeps about the call, such as the connection that the request was sent on."""
         self.response: JSON | None = None
         """The response, once an ordinary call has to look at it."""
         self.error: Exception | None = None
@@ -168,9 +169,9 @@ class DirectCall:
         self.is_taken = False
         """Whether the ordinary call counts on the side of the client."""
         self.is_adopted = False
-        """Whether the ordinary call counts on the side of the server."""
+        """Whether it no longer counts on the side of the server."""
         self.reasons: list[str | None] = []
-        """The reason of the client that cancelled it before the ordinary call was there to be cancelled."""
+        """The reasons of cancellations that came before the ordinary call did; the first one counts."""
         self._waiter: asyncio.Future[None] | None = None
         self._takes_over: asyncio.Future[object] | None = None
         self._taker: object = None
@@ -178,7 +179,7 @@ class DirectCall:
     # As a future
 
     def done(self) -> bool:
-        """Return whether the response came, or there will be none."""
+        """Return whether an ordinary call can have the response, or the reason why there is none."""
         return self._is_done
 
     def set_result(self, response: JSON) -> None:
@@ -226,7 +227,7 @@ class DirectCall:
         return await asyncio.shield(self._takes_over)
 
     def take(self, call: object = None) -> None:
-        """Note that an ordinary call counts on the side of the client from now on; without it, that there is none."""
+        """Note that an ordinary call counts on the side of the client from now on; `None`: that there will be none."""
         if not self.is_taken:
             self.is_taken, self._taker = True, call
             if self._takes_over is not None:
@@ -298,6 +299,6 @@ def _with_known_fields(result: JSON) -> JSON | None:
 
 
 def direct_of(request: object) -> DirectCall | None:
-    """Return the direct call that a request takes over; `None` if its source has not been asked yet."""
+    """Return the direct call that a request takes over; `None` if there is none, or it was never sent."""
     direct = getattr(request, "direct", None)
     return direct if isinstance(direct, DirectCall) and not direct.is_withdrawn else None

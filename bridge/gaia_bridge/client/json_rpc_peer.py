@@ -234,13 +234,10 @@ class JsonRpcPeer:
         """Wait for the response to a direct call."""
         call.adopt()
         self._tell_deferred()
-        is_answered = False
         try:
-            response = await call.wait()
-            is_answered = True
-            return response
+            return await call.wait()
         finally:
-            if not is_answered and not call.done() and self._direct_link is not None:
+            if not call.done() and self._direct_link is not None:
                 self._direct_link.abandon(call.number)
 
     async def _in_order(self, ask: _Ask) -> JSON:
@@ -268,7 +265,7 @@ class JsonRpcPeer:
     def message(self, message: JSON, during: int | None) -> None:
         """Handle a request or notification from the server.
 
-        It may be about a direct call: these become ordinary calls first, which know their clients.
+        It may belong to a direct call, whose client is not known here: it waits until ordinary calls adopt these.
         """
         if self.direct:
             self._deferred.append((message, during))

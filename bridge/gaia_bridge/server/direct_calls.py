@@ -124,7 +124,7 @@ class DirectCalls:
 
 
 class DirectClient:
-    """One client, or one kind of request of a client whose requests stand alone. A `DirectOrigin`.
+    """A session or a stream; for clients without either, the requests with one head. A `DirectOrigin`.
 
     Args:
         address: The client's address, if its requests stand alone; see `ClientRequest.principal`.
@@ -251,7 +251,7 @@ class DirectClient:
         return True
 
     def _takes_structured(self, body: bytes) -> bool:
-        """Return whether the client takes structured content, and the answer has too few brackets to be nested deep."""
+        """Return whether the client takes structured content. Few brackets prove that it is not nested too deep."""
         return self._is_structured and body.count(b"[") + body.count(b"{") <= MAX_NESTING
 
     @property

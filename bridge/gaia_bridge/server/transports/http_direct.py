@@ -40,7 +40,7 @@ class HttpDirectClient(DirectClient):
         return self._head
 
     def enter(self) -> bool:
-        """Use the session, unless it is over; without one, return whether the offer is the same as before."""
+        """Use the session, unless it is over; without one, the check of headers for parameters holds for one offer."""
         session = self.session
         if session is None:
             return self._offer is self._calls.offer

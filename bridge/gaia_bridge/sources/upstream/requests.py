@@ -108,10 +108,7 @@ class Turns:
 
     async def __aexit__(self, *raised: object) -> None:
         """Release the semaphore."""
-        if self._queue:
-            self._give()
-        else:
-            self._free += 1
+        self.give()
 
     def take(self) -> bool:
         """Acquire the semaphore if it is free; return whether it was."""
@@ -122,10 +119,10 @@ class Turns:
 
     def give(self) -> None:
         """Release the semaphore."""
-        if self._queue:
-            self._give()
-        else:
-            self._free += 1
+        self._free += 1
+        if self._free > 0 and self._queue:
+            self._free -= 1
+            self._queue.popleft().set()
 
     def wait_for(self, call: _HasTurn) -> None:
         """Wait in order of arrival, without a task; only while the semaphore is not free."""
@@ -148,17 +145,11 @@ class Turns:
     @contextmanager
     def resting(self) -> Generator[None]:
         """Release the semaphore during the block, while the server waits for an answer."""
-        self._give()
+        self.give()
         try:
             yield
         finally:
             self._free -= 1
-
-    def _give(self) -> None:
-        self._free += 1
-        if self._free > 0 and self._queue:
-            self._free -= 1
-            self._queue.popleft().set()
 
     async def _wait(self) -> None:
         turn = anyio.Event()
@@ -175,7 +166,7 @@ class Turns:
 
     def _leave(self, turn: anyio.Event) -> None:
         if turn.is_set():  # it came just now
-            self._give()
+            self.give()
         else:
             self._queue.remove(turn)
 
@@ -237,7 +228,7 @@ class ServerRequests:
                 return await self._send(connection, relay, began)
 
     def begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
-        """Send the request of a direct call, if nothing stands in the way; return whether it was sent.
+        """Send the request of a direct call, or let it wait for its turn; return whether one of both was possible.
 
         Args:
             own: The server's name of the tool.
