@@ -164,7 +164,8 @@ class HandshakeHttp:
                 # A handshake that failed has opened no session.
                 named = session.named if session.connection.is_greeted else None
                 await exchange.json(reply.answer.body, 200, named)
-                if calls is not None and direct is None and call.method == "tools/call" and exchange.may_be_direct():
+                is_first = direct is None and call.method == "tools/call" and reply.answer.code is None
+                if calls is not None and is_first and exchange.may_be_direct():
                     exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()

@@ -143,7 +143,7 @@ class ModernHttp:
             if reply.answer is not None:
                 code = reply.answer.code
                 await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
-                is_first = direct is None and call.method == "tools/call"
+                is_first = direct is None and call.method == "tools/call" and code is None
                 if is_first and self in exchange.facts and exchange.may_be_direct():
                     self._pass_on_directly(exchange, call)
             elif not exchange.is_gone:

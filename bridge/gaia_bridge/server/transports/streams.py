@@ -118,7 +118,8 @@ class DuplexClient:
         finally:
             self._owed.count -= 1
             call.sent()
-            if call.method == "tools/call" and self._dispatcher.direct is not None:
+            is_result = answer.body and answer.code is None
+            if is_result and call.method == "tools/call" and self._dispatcher.direct is not None:
                 self._learn(call, self._dispatcher.direct)
 
     def _learn(self, call: Call, calls: DirectCalls) -> None:

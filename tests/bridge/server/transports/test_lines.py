@@ -149,3 +149,15 @@ async def test_calls_before_the_handshake_are_refused_however_often_they_come() 
             await until(lambda number=number: len(lines.said) > number)  # type: ignore[misc]
         assert ["before the handshake" in answer["error"]["message"] for answer in lines.said] == [True] * 3
         assert not lines.working.is_set()
+
+
+@pytest.mark.parametrize("key", ["clientInfo", "clientCapabilities"])
+async def test_an_envelope_that_was_refused_is_refused_again(key: str) -> None:
+    envelope: JSON = {"protocolVersion": "2026-07-28", "clientInfo": HELLO["clientInfo"], "clientCapabilities": {}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in {**envelope, key: False}.items()}
+    async with connected(greets=False) as lines:
+        for number in range(3):
+            await lines.take(request(number, "tools/call", name="work", arguments={}, _meta=meta))
+            await until(lambda number=number: len(lines.said) > number)  # type: ignore[misc]
+        assert [answer.get("error", {}).get("code") for answer in lines.said] == [-32602] * 3
+        assert not lines.working.is_set()
