@@ -155,7 +155,7 @@ class DirectCall:
         self.number = 0
         """The id of the request to the server."""
         self.connection: Any = None
-        """What the route keeps about the call, such as the connection that the request was sent on."""
+        """The things that the route keeps about the call, such as the connection that the request was sent on."""
         self.response: JSON | None = None
         """The response, once an ordinary call has to look at it."""
         self.error: Exception | None = None
