@@ -108,9 +108,8 @@ class DirectCalls:
             self.routes[name] = None
 
     def watch(self) -> None:
-        """See to it that slow calls become ordinary ones."""
-        if self.timer is None:
-            self.timer = asyncio.get_running_loop().call_later(self._patience, self._look)
+        """See to it that slow calls become ordinary ones. Called while there is no timer."""
+        self.timer = asyncio.get_running_loop().call_later(self._patience, self._look)
 
     def _look(self) -> None:
         self.timer = None

@@ -173,8 +173,7 @@ class HttpConnection(HttpToolsProtocol):
         self._set_deadline(self._limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._direct is not None:
-            self._direct.make_ordinary()
+        self._make_ordinary()
         self._part, self._held = _Part.NOTHING, b""
         for timer in (self._deadline, self._reading_deadline, self._body_wait):
             if timer is not None:
@@ -278,6 +277,11 @@ class HttpConnection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.transport.write(client.head(self._date()) + b"%d\r\n%b\r\n%b" % (len(body), client.named, body))
         self.on_response_complete()
+
+    def _make_ordinary(self) -> None:
+        """Give the request that is in flight a cycle, if it is a direct call."""
+        if self._direct is not None:
+            self._direct.make_ordinary()
 
     def begin_ordinary(self, call: DirectCall) -> None:
         """Take the ordinary way with the request of a direct call."""
@@ -538,8 +542,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def drop(self) -> None:
         """End the connection now. A request that waits for its answer gets an error; a half answer is cut off."""
-        if self._direct is not None:
-            self._direct.make_ordinary()
+        self._make_ordinary()
         cycle = self.cycle
         unanswered = cycle is not None and not cycle.response_started and cycle.scope["method"] != "HEAD"
         if cycle is not None and unanswered and not self.transport.is_closing():
@@ -556,8 +559,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close when idle, end an event stream at once, and let any other request finish."""
-        if self._direct is not None:
-            self._direct.make_ordinary()
+        self._make_ordinary()
         super().shutdown()
         if self.cycle is not None and self.cycle.is_stream and self.cycle.scope["method"] == "GET":
             self.cycle.end_stream()

@@ -74,8 +74,8 @@ class HttpLink(ABC):
         number, own = message["id"], Cancellation()
 
         def end(task: asyncio.Task[None]) -> None:
-            del self._begun[number]
-            if task.cancelled() and not waiter.done():  # by `close`
+            is_wanted = self._begun.pop(number, None) is not None
+            if is_wanted and task.cancelled() and not waiter.done():  # by `close`
                 waiter.set_exception(self._lost or ConnectionLostError())
 
         task = self._spawn(self._carry(message, waiter, headers, own))
@@ -86,7 +86,7 @@ class HttpLink(ABC):
     def abandon(self, number: int) -> None:
         """Cancel such a request. See `DirectLink.abandon`."""
         if number in self._begun:
-            task, own = self._begun[number]
+            task, own = self._begun.pop(number)
             own.take_reason()
             task.cancel()
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.client.transport import ConnectionLostError, DirectLink, UpstreamError
 from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.http.streamable_http import StreamPosition
@@ -29,7 +30,7 @@ from tests.support.http_links import (
 )
 from tests.support.on_demand import mcp_inbound
 from tests.support.toxic_proxy import Toxic, toxic_proxy
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -358,6 +359,19 @@ async def test_closing_the_link_fails_a_request_that_no_task_waits_for() -> None
             await server.until_seen("silent")
         with pytest.raises(ConnectionLostError), anyio.fail_after(PATIENCE):
             await waiter
+
+
+async def test_a_request_that_is_abandoned_is_cancelled_for_the_reason_of_the_client() -> None:
+    waiter, request_of_client = asyncio.get_running_loop().create_future(), Cancellation()
+    request_of_client.reason = "enough"
+    async with evil_http() as server, linked(server.url("silent"), revision=LEGACY) as link:
+        assert isinstance(link, DirectLink)
+        assert link.begin(request(request_id=7), waiter, None)
+        await server.until_seen("silent")
+        with request_of_client.entered():
+            link.abandon(7)
+        await until(lambda: len(server.seen) > 1)
+        assert server.seen[-1].message["params"] == {"requestId": 7, "reason": "enough"}
 
 
 async def test_what_the_block_raises_comes_out_as_it_was_raised() -> None:
