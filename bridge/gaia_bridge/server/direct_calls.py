@@ -18,7 +18,8 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_source import SourceRoute
-from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_object
+from gaia_bridge.text.json_text import may_be_too_deep
+from gaia_bridge.text.json_types import JSON, is_object
 
 _METHOD: Final = "tools/call"
 _MEMBERS: Final = 4
@@ -250,8 +251,8 @@ class DirectClient:
         return True
 
     def _takes_structured(self, body: bytes) -> bool:
-        """Return whether the client takes structured content. Few brackets prove that it is not nested too deep."""
-        return self._is_structured and body.count(b"[") + body.count(b"{") <= MAX_NESTING
+        """Return whether the client takes structured content, which must not be nested too deep."""
+        return self._is_structured and not may_be_too_deep(body)
 
     @property
     def client_info(self) -> Mapping[str, Any]:

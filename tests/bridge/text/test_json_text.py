@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.text.json_text import from_json, to_json, valid_json
+from gaia_bridge.text.json_text import from_json, measure, to_json, valid_json
+from gaia_bridge.text.json_types import MAX_NESTING, is_too_deep
 
 SCALARS = (
     st.none()
@@ -102,6 +103,19 @@ def test_depth_is_bounded_as_before(levels: int, is_object: bool) -> None:
     for _ in range(levels):
         value = {"a": value} if is_object else [value]
     assert outcome(to_json, value) == outcome(pydantic_core.to_json, value)
+
+
+@given(
+    st.lists(st.booleans(), min_size=MAX_NESTING - 4, max_size=MAX_NESTING + 4),
+    st.sampled_from([[], {}, 1, "\n" + " " * 300, "[" * 300]),
+    st.integers(0, 3),
+)
+def test_depth_is_seen_in_what_is_written(levels: list[bool], innermost: Any, beside: int) -> None:
+    value = innermost
+    for is_array in levels:
+        others = [[{}], {"a": []}, 1][:beside]
+        value = [*others, value] if is_array else {"others": others, "last": value}
+    assert measure(value)[1] is is_too_deep(value)
 
 
 def test_many_brackets_are_no_depth() -> None:

@@ -14,8 +14,8 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.protocol.content import RESULTS
 from gaia_bridge.protocol.definition_repairs import repaired_result
 from gaia_bridge.protocol.vocabulary import is_complete, result_problem
-from gaia_bridge.text.json_text import json_size
-from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object, is_too_deep
+from gaia_bridge.text.json_text import measure
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object
 
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is checked in a thread: below, that takes a few milliseconds at most."""
@@ -52,21 +52,20 @@ class ResultChecker:
             UpstreamError: The result cannot be passed on; the message says why.
         """
         result = with_list(method, result)
-        size = json_size(result)
+        size, is_too_deep = measure(result)
+        if is_too_deep:
+            raise UpstreamError(f"answered {method} with a result that is nested deeper than {MAX_NESTING} levels")
         if size > _LARGE:
-            check = partial(_checked, method, result, size)
+            check = partial(_checked, method, result)
             result, problem = await anyio.to_thread.run_sync(check, limiter=self._threads)
         else:
-            result, problem = _checked(method, result, size)
+            result, problem = _checked(method, result)
         if problem is not None:
             raise UpstreamError(f"answered {method} with a result that {problem}")
         return result
 
 
-def _checked(method: str, result: JSON, size: float) -> tuple[JSON, str | None]:
-    # A level has two brackets, so that small results need no check.
-    if size > 2 * MAX_NESTING and is_too_deep(result):
-        return result, f"is nested deeper than {MAX_NESTING} levels"
+def _checked(method: str, result: JSON) -> tuple[JSON, str | None]:
     if is_complete(method, result):
         if all(map(RESULTS[method].is_plain, _parts(result))):  # as nearly all are; a "no" may be wrong
             return result, None
