@@ -56,16 +56,16 @@ APART: Final = "HTTP in two"
 """Head and body in a packet each."""
 
 BUDGETS: Final = {
-    (APART, "agent", LEGACY): Cost(138, 5),
-    (APART, "agent", MODERN): Cost(138, 5),
-    ("HTTP", "agent", LEGACY): Cost(132, 4),
-    ("HTTP", "agent", MODERN): Cost(132, 4),
-    ("HTTP", "stdio", LEGACY): Cost(86, 4),
-    ("HTTP", "stdio", MODERN): Cost(94, 4),
-    ("stdio", "agent", LEGACY): Cost(153, 6),
-    ("stdio", "agent", MODERN): Cost(154, 6),
-    ("stdio", "stdio", LEGACY): Cost(107, 6),
-    ("stdio", "stdio", MODERN): Cost(120, 6),
+    (APART, "agent", LEGACY): Cost(101, 5),
+    (APART, "agent", MODERN): Cost(101, 5),
+    ("HTTP", "agent", LEGACY): Cost(95, 4),
+    ("HTTP", "agent", MODERN): Cost(95, 4),
+    ("HTTP", "stdio", LEGACY): Cost(80, 4),
+    ("HTTP", "stdio", MODERN): Cost(92, 4),
+    ("stdio", "agent", LEGACY): Cost(109, 6),
+    ("stdio", "agent", MODERN): Cost(110, 6),
+    ("stdio", "stdio", LEGACY): Cost(94, 6),
+    ("stdio", "stdio", MODERN): Cost(107, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
+from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.contract import Source
 from gaia_bridge.text.json_types import JSON
 
@@ -44,6 +46,31 @@ class DirectOrigin(Protocol):
         ...
 
     @property
+    def client_info(self) -> Mapping[str, Any]:
+        """See `ClientRequest.client_info`."""
+        ...
+
+    @property
+    def address(self) -> str | None:
+        """See `ClientRequest.address`."""
+        ...
+
+    @property
+    def is_relayed(self) -> bool:
+        """See `ClientRequest.is_relayed`."""
+        ...
+
+    @property
+    def session_key(self) -> str | None:
+        """See `ClientRequest.session_key`."""
+        ...
+
+    @property
+    def client_folder(self) -> str | None:
+        """See `ClientRequest.client_folder`."""
+        ...
+
+    @property
     def log_level(self) -> str | None:
         """See `ClientRequest.log_level`."""
         ...
@@ -68,6 +95,11 @@ class DirectRoute(Protocol):
     def target(self) -> tuple[Source, str]:
         """The source, and its name of the tool. The call stays with it, whatever the catalog has later; the source may
         still refuse the call."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """The source that works on the call: that of `target`, or the one inside of a composed one."""
         ...
 
     @property
@@ -117,10 +149,9 @@ class DirectCall:
 
     __slots__ = (
         "_is_done",
-        "_taker",
-        "_takes_over",
         "_waiter",
         "began",
+        "cancellation",
         "connection",
         "error",
         "id",
@@ -172,9 +203,9 @@ class DirectCall:
         """Whether it no longer counts on the side of the server."""
         self.reasons: list[str | None] = []
         """The reasons of cancellations that came before the ordinary call did; the first one counts."""
+        self.cancellation: Cancellation | None = None
+        """The one that the work of the source knows, if it knows any."""
         self._waiter: asyncio.Future[None] | None = None
-        self._takes_over: asyncio.Future[object] | None = None
-        self._taker: object = None
 
     # As a future
 
@@ -217,21 +248,10 @@ class DirectCall:
             self.route.abandon(self)
         self.origin.make_ordinary(self)
 
-    async def ordinary(self) -> object:
-        """Start the ordinary call, and wait until it has taken over; return it."""
-        self.make_ordinary()
-        if self._takes_over is None:
-            self._takes_over = asyncio.get_running_loop().create_future()
-            if self.is_taken:
-                self._takes_over.set_result(self._taker)
-        return await asyncio.shield(self._takes_over)
-
-    def take(self, call: object = None) -> None:
-        """Note that an ordinary call counts on the side of the client from now on; `None`: that there will be none."""
+    def take(self) -> None:
+        """Note that an ordinary call counts on the side of the client from now on, or that there will be none."""
         if not self.is_taken:
-            self.is_taken, self._taker = True, call
-            if self._takes_over is not None:
-                self._takes_over.set_result(call)
+            self.is_taken = True
             self.origin.release(self)
 
     def adopt(self) -> None:
@@ -243,7 +263,6 @@ class DirectCall:
     def dismiss(self, _: object = None) -> None:
         """End the call where no ordinary call has taken it over; the server is notified."""
         self.take()
-        self._taker = None
         if not self.is_adopted:
             self.route.abandon(self)
             self.adopt()
@@ -266,6 +285,65 @@ class DirectCall:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self.make_ordinary()
+
+
+class DirectRequest:
+    """A direct call as its source sees it. Implements `contract.RequestFacts`."""
+
+    __slots__ = ("_call", "_origin")
+
+    method = "tools/call"
+    input_responses: Mapping[str, JSON] = MappingProxyType({})
+    request_state: str | None = None
+
+    def __init__(self, call: DirectCall) -> None:
+        self._call = call
+        self._origin = call.origin
+
+    @property
+    def modern(self) -> bool:
+        return self._origin.modern
+
+    @property
+    def client(self) -> Hashable:
+        # Where each request stands alone, this one is its own client, whenever it is asked.
+        return self._origin.client if self._origin.address is None else self._call
+
+    @property
+    def principal(self) -> Hashable:
+        return self._origin.principal
+
+    @property
+    def address(self) -> str | None:
+        return self._origin.address
+
+    @property
+    def is_relayed(self) -> bool:
+        return self._origin.is_relayed
+
+    @property
+    def session_key(self) -> str | None:
+        return self._origin.session_key
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        return self._origin.meta
+
+    @property
+    def client_info(self) -> Mapping[str, Any]:
+        return self._origin.client_info
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        return self._origin.client_capabilities
+
+    @property
+    def client_folder(self) -> str | None:
+        return self._origin.client_folder
+
+    @property
+    def log_level(self) -> str | None:
+        return self._origin.log_level
 
 
 def plain_result(response: JSON) -> JSON | None:
@@ -302,3 +380,9 @@ def direct_of(request: object) -> DirectCall | None:
     """Return the direct call that a request takes over; `None` if there is none, or it was never sent."""
     direct = getattr(request, "direct", None)
     return direct if isinstance(direct, DirectCall) and not direct.is_withdrawn else None
+
+
+def begun_by(source: Source, request: object) -> DirectCall | None:
+    """Return the direct call that a request takes over, if that is a call of this source."""
+    direct = direct_of(request)
+    return direct if direct is not None and direct.route.source is source else None

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
-from gaia_bridge.contract import ClientRequest
+from gaia_bridge.contract import ClientRequest, RequestFacts
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.text.json_types import JSON
@@ -103,7 +103,7 @@ class RequestContext:
         request_state: The state of an earlier `input_required` result of this request, as the agent gave it.
     """
 
-    def __init__(self, channel: CallChannel, request: ClientRequest, request_state: str | None) -> None:
+    def __init__(self, channel: CallChannel, request: RequestFacts, request_state: str | None) -> None:
         self._channel = channel
         self._request = request
         self.request_state = request_state
@@ -274,7 +274,7 @@ class RequestContext:
 class _PassedOn(OwnRequest):
     """A request of the agent, on any event loop. The client of its own request can be asked, whatever its era."""
 
-    def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
+    def __init__(self, channel: CallChannel, request: RequestFacts) -> None:
         super().__init__(request.client, request.principal)
         self._channel = channel
         self._request = request

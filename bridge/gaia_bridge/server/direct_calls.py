@@ -17,7 +17,6 @@ from gaia_bridge.server.call_log import client_of, number_of
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
-from gaia_bridge.server.direct_source import SourceRoute
 from gaia_bridge.text.json_text import may_be_too_deep
 from gaia_bridge.text.json_types import JSON, is_object
 
@@ -96,7 +95,7 @@ class DirectCalls:
         if target is None:
             return None  # not remembered: a client can make up names without end
         source, own = target
-        route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        route = source.direct_tool(own) if isinstance(source, OffersDirect) else None
         if route is not None and route.deadline < self._patience:
             route = None  # the deadline of an ordinary call is watched from the beginning
         self.routes[name] = route
@@ -172,6 +171,26 @@ class DirectClient:
             return self.connection.client_capabilities
         declared: Mapping[str, Any] = self.meta.get(CLIENT_CAPABILITIES_KEY, _NOTHING)
         return declared
+
+    @property
+    def client_info(self) -> Mapping[str, Any]:
+        """See `ClientRequest.client_info`."""
+        return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
+
+    @property
+    def is_relayed(self) -> bool:
+        """See `ClientRequest.is_relayed`: a request with hops is not direct."""
+        return self.connection.is_shared
+
+    @property
+    def session_key(self) -> str | None:
+        """See `ClientRequest.session_key`."""
+        return self.connection.key if self.address is None else None
+
+    @property
+    def client_folder(self) -> str | None:
+        """See `ClientRequest.client_folder`."""
+        return self.connection.client_folder
 
     @property
     def log_level(self) -> str | None:
@@ -253,11 +272,6 @@ class DirectClient:
     def _takes_structured(self, body: bytes) -> bool:
         """Return whether the client takes structured content, which must not be nested too deep."""
         return self._is_structured and not may_be_too_deep(body)
-
-    @property
-    def client_info(self) -> Mapping[str, Any]:
-        """See `ClientRequest.client_info`."""
-        return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
 
     def make_ordinary(self, call: DirectCall) -> None:
         """Take the ordinary way with the request. The tool takes it from the beginning after some odd results."""

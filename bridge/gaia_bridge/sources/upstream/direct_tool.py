@@ -17,7 +17,7 @@ _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
 class DirectTool:
     """One tool of one server, by the server's name for it."""
 
-    __slots__ = ("_begin", "_problem", "_requests", "deadline", "target")
+    __slots__ = ("_begin", "_problem", "_requests", "deadline", "source", "target")
 
     def __init__(
         self,
@@ -29,6 +29,7 @@ class DirectTool:
     ) -> None:
         self._problem = problem
         self.target = target
+        self.source = target[0]
         self.deadline = deadline
         self._begin = begin
         self._requests = requests

@@ -131,6 +131,8 @@ class Relays:
         self._user: tuple[Hashable, Hashable] | None = None
         """The owner and the client of the first call."""
         self._is_shared = False
+        self._last_user: DirectOrigin | None = None
+        """The client of the last direct call, if that is always the same client."""
         self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
@@ -379,8 +381,9 @@ class Relays:
 
     def note(self, client: DirectOrigin, now: float) -> None:
         """Note that a direct call of a client was answered at that time."""
-        if not self._is_shared:
+        if client is not self._last_user and not self._is_shared:
             self._note_user(client.owner, client.client)
+            self._last_user = client if client.address is None else None
         self._past.note_principal(client.principal, now)
 
     async def _turn(self, relay: Relay) -> None:

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_failure
-from gaia_bridge.calls.direct_call import DirectCall, direct_of
+from gaia_bridge.calls.direct_call import DirectCall, begun_by
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Connection, Era, EraRefusedError, ServerHandshake, connect
@@ -429,8 +429,8 @@ class Upstream(AsksServer):
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
         """Forward a request. The result may be a question, for a client that cannot be asked in another way."""
-        direct = direct_of(request)
-        if direct is not None and direct.route.target[0] is self and self._tasks is not None:
+        direct = begun_by(self, request)
+        if direct is not None and self._tasks is not None:
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.direct = direct
             try:
