@@ -71,7 +71,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = config.option.usepdb or all(".py" in argument for argument in config.args)
     if config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput") and not alone:
         if config.option.numprocesses is None:
-            more = 1 if config.option.markexpr == "core" else MORE_WORKERS  # the core waits for few processes
+            more = 0 if config.option.markexpr == "core" else MORE_WORKERS  # the core waits for few processes
             config.option.numprocesses = min((os.cpu_count() or 1) + more, MOST_WORKERS)
         if config.option.dist == "no":
             config.option.dist = "worksteal"
