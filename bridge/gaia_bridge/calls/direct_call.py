@@ -39,11 +39,6 @@ class DirectOrigin(Protocol):
         ...
 
     @property
-    def owner(self) -> Hashable:
-        """The client; something unique if its connection may carry requests of several."""
-        ...
-
-    @property
     def log_level(self) -> str | None:
         """See `ClientRequest.log_level`."""
         ...

@@ -160,11 +160,6 @@ class DirectClient:
         return self.connection if self.address is None else object()
 
     @property
-    def owner(self) -> Hashable:
-        """See `DirectOrigin.owner`."""
-        return object() if self.connection.is_shared else self.client
-
-    @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """See `ClientRequest.client_capabilities`."""
         if not self.modern:

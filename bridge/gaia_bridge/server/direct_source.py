@@ -80,8 +80,6 @@ class SourceRoute:
         """Cancel the work of the source."""
         work: _Work = call.connection
         work.cancellation.take_reason()
-        if call.reasons:
-            work.cancellation.reason = call.reasons[0]
         if work.task is not None:
             work.task.cancel()
 
@@ -122,6 +120,7 @@ class _DirectRequest:
     method = "tools/call"
     input_responses = _NOTHING
     request_state = None
+    is_relayed = False  # requests that a bridge or an agent sends for its clients are never direct
 
     def __init__(self, call: DirectCall) -> None:
         origin = cast("_Origin", call.origin)
@@ -133,10 +132,6 @@ class _DirectRequest:
         self.address = origin.address
         self.params: Mapping[str, Any] = call.message["params"]
         self.client = origin.client
-
-    @property
-    def is_relayed(self) -> bool:
-        return self._origin.connection.is_shared
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         if self.address is not None:
