@@ -35,6 +35,11 @@ _GRAIN: Final = 0.01
 """Seconds by which a look at slow calls may be early."""
 
 
+def _is_flat(body: bytes) -> bool:
+    """Return whether an answer has so few brackets that it is not nested too deep."""
+    return body.count(b"[") + body.count(b"{") <= MAX_NESTING
+
+
 def is_bare(envelope: Mapping[str, Any]) -> bool:
     """Return whether a `_meta` of 2026-07-28 has no fields but those that every request has."""
     return envelope.keys() <= _ENVELOPE
@@ -149,8 +154,7 @@ class DirectClient:
         self._name = name
         self._received = connection.received.in_flight
         self.principal: Hashable = connection if address is None else address
-        self._most, self._is_structured = calls.results.given_whole(self.client_info)
-        self._most = min(self._most, _BYTES)
+        self._most = min(calls.results.given_whole(self.client_info), _BYTES)
         self._parameters = 3 if modern else 2
         self._logged: tuple[str, int] | None = None
 
@@ -226,7 +230,7 @@ class DirectClient:
             body = encoded_read_result(call.id, result)
         except (TypeError, ValueError, RecursionError):  # a value of the source that JSON does not have as it is
             return False
-        if (size := len(body)) > self._most or ("structuredContent" in result and not self._takes_structured(body)):
+        if (size := len(body)) > self._most or ("structuredContent" in result and not _is_flat(body)):
             return False
         name, now = call.target[1], time.monotonic()
         del calls.in_flight[call], self._received[call.id]
@@ -243,10 +247,6 @@ class DirectClient:
             leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True
-
-    def _takes_structured(self, body: bytes) -> bool:
-        """Return whether the client takes structured content. Few brackets prove that it is not nested too deep."""
-        return self._is_structured and body.count(b"[") + body.count(b"{") <= MAX_NESTING
 
     @property
     def client_info(self) -> Mapping[str, Any]:

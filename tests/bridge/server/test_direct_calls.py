@@ -176,7 +176,7 @@ BEHAVIOURS: Final[tuple[tuple[str, JSON, JSON], ...]] = (
     ("split", {}, {}),
     ("grow", {"by": 0}, {"by": 2}),
     ("announce", {"uri": "a://b"}, {"uri": "a://b"}),
-    ("meta", {}, {"a": "\ud800"}),
+    ("meta", {}, {"a": float("inf")}),
     ("pid", {}, {"line": "one\ntwo", "number": 1e3, "big": 2**70, "nested": [[[{}]]]}),
 )
 

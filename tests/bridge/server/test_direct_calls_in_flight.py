@@ -53,9 +53,9 @@ class Client:
     def session(self) -> str:
         return self.headers["mcp-session-id"]
 
-    async def greet(self, capabilities: JSON, name: str = "direct") -> None:
+    async def greet(self, capabilities: JSON) -> None:
         revision = self.headers["mcp-protocol-version"]
-        about = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": {**META_INFO, "name": name}}
+        about = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": META_INFO}
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
         answer = await self._http.post(self.url, json=message, headers=self.headers)
         self.headers["mcp-session-id"] = answer.headers["mcp-session-id"]

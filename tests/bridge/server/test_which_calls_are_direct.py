@@ -8,7 +8,9 @@ import time
 from typing import Any, Final
 
 import anyio
+import httpx2
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.direct_call import DirectCall
@@ -19,7 +21,9 @@ from gaia_bridge.text.json_types import JSON
 from tests.bridge.server.test_direct_calls import ERAS, META, bridge_of_raw, raw_client
 from tests.bridge.server.test_direct_calls import began as began  # a fixture
 from tests.bridge.server.test_direct_calls_in_flight import ALSO, LATER, NOW, Client, Scene, World, world
+from tests.interaction.connecting import serving
 from tests.support.agents import one_tool
+from tests.support.upstreams import raw_server
 from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
@@ -84,7 +88,8 @@ async def stranger(world: World) -> Client:
     client = await world.client("none")
     del client.headers["mcp-session-id"]
     await client.greet({})
-    await client.call([], name="one__work")
+    [answer] = await client.call([], name="work")
+    assert "result" in answer
     return client
 
 
@@ -220,18 +225,20 @@ async def test_a_session_gives_way_after_calls_that_could_not_be_direct(began: l
 async def test_a_server_with_a_connection_for_each_client_is_called_on_that() -> None:
     async with world("2025-11-25", direct=True, options=ServerOptions(isolation="session")) as place:
         clients = [await place.client() for _ in range(2)]
+        async with httpx2.AsyncClient() as http:  # whose calls, which have no session, share a connection
+            alone = await http.post(f"{place.url}/", json=clients[0].message(NOW))
+        assert "now" in alone.text
         for number, client in enumerate(clients):
             await client.call(NOW, f"of {number}")
         assert ["of 1" in await client.received() for client in clients] == [False, True]
 
 
-async def test_a_tool_that_has_another_name_is_called_by_that() -> None:
-    options = ServerOptions(tools={"do": ToolTransform(name="also")}, allowed_tools=("do",))
-    async with world("2025-11-25", direct=True, options=options) as place:
-        client = await place.client()
-        for _ in range(2):
-            [answer] = await client.call(NOW, name="up__also")
-            assert answer["result"]["content"][0]["text"] == "now", answer
+async def test_a_tool_that_has_another_name_is_called_by_its_own() -> None:
+    options = ServerOptions(tools={"env": ToolTransform(name="pid")}, allowed_tools=("env",))
+    async with serving({}) as (url, bridge), raw_client(url, "2025-11-25") as client:
+        await bridge.add_upstream(replace(raw_server(), options=options))
+        for _ in range(3):
+            assert "PATH" in (await client.call("up__pid", {}))[1]
 
 
 async def test_a_server_with_little_time_has_it_for_each_call(began: list[DirectCall]) -> None:
@@ -277,3 +284,16 @@ async def test_each_slow_call_becomes_an_ordinary_one(began: list[DirectCall]) -
                 await until(lambda: [call.is_ordinary for call in began] == [True, True])
                 await (await place.client()).call([["release", "it"], *NOW])
                 tasks.cancel_scope.cancel()
+
+
+async def test_a_call_that_has_become_ordinary_is_cancelled_at_its_server(began: list[DirectCall]) -> None:
+    async with world("2025-11-25", direct=True, quick_answer=0.05) as place, anyio.create_task_group() as tasks:
+        client = await place.client()
+        await place.in_flight(tasks, [], client)
+        [call] = [call for call in began if call.id == 7]
+        await until(lambda: call.is_adopted)
+        other = await place.client(client.session)
+        await other.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
+        with anyio.fail_after(PATIENCE):
+            while "cancelled" not in await (await place.client()).received():
+                pass

@@ -78,7 +78,8 @@ async def test_a_sign_that_waits_for_a_slow_client_is_not_repeated() -> None:
 async def test_nothing_goes_on_for_a_client_that_leaves() -> None:
     client, events = Client(), Events()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(write_events, client.send, events(), PING, [], client.when_gone)
+        headers: list[tuple[bytes, bytes]] = []
+        tasks.start_soon(write_events, client.send, events(), PING, headers, client.when_gone)
         await anyio.sleep(4)
         client.leave()
     assert events.is_over

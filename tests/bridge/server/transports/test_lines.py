@@ -12,11 +12,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import BacklogLimits, Settings
 from gaia_bridge.text.json_types import JSON
+from tests.bridge.server.test_direct_calls import began as began  # a fixture
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
 from tests.support.waiting import PATIENCE, until, wait_in_thread
@@ -213,14 +215,15 @@ async def test_the_answer_to_a_direct_call_is_waited_for() -> None:
         assert [answer["result"]["content"][0]["text"] for answer in lines.said] == ["done with []"]
 
 
-async def test_a_client_that_reads_no_more_since_its_direct_call_is_answered_when_it_reads() -> None:
+async def test_a_client_that_reads_no_more_since_its_direct_call_is_answered_when_it_reads(
+    began: list[DirectCall],
+) -> None:
     async with called() as (lines, agent):
         await lines.take(call(7, held=True))
         await wait_in_thread(agent.works.wait)
         lines.reading = anyio.Event()
         agent.may_end.set()
-        for _ in range(3):
-            await anyio.wait_all_tasks_blocked()
+        await until(lambda: began[0].is_ordinary or bool(lines.said))
         assert lines.said == []
         lines.reading.set()
         with anyio.fail_after(PATIENCE):

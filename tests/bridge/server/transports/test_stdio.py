@@ -156,7 +156,7 @@ async def test_the_call_of_a_client_that_leaves_is_cancelled() -> None:
             is_cancelled.set()
         return "late"
 
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "work", "arguments": {}}}
+    call: JSON = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "work", "arguments": {}}}
     async with Bridge(settings=Settings(stdio_grace=0)) as bridge:
         await bridge.add_agent(one_tool(work), "agent")
         (reading, writing), (from_bridge, to_client) = os.pipe(), os.pipe()
