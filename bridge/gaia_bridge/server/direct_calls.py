@@ -18,7 +18,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_source import SourceRoute
-from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 _METHOD: Final = "tools/call"
 _MEMBERS: Final = 4
@@ -33,11 +33,6 @@ _MOST_ODD: Final = 3
 """Results in a row that are not plain after which a tool's calls are ordinary: to look at them twice costs more."""
 _GRAIN: Final = 0.01
 """Seconds by which a look at slow calls may be early."""
-
-
-def _is_flat(body: bytes) -> bool:
-    """Return whether an answer has so few brackets that it is not nested too deep."""
-    return body.count(b"[") + body.count(b"{") <= MAX_NESTING
 
 
 def is_bare(envelope: Mapping[str, Any]) -> bool:
@@ -230,7 +225,7 @@ class DirectClient:
             body = encoded_read_result(call.id, result)
         except (TypeError, ValueError, RecursionError):  # a value of the source that JSON does not have as it is
             return False
-        if (size := len(body)) > self._most or ("structuredContent" in result and not _is_flat(body)):
+        if (size := len(body)) > self._most:
             return False
         name, now = call.target[1], time.monotonic()
         del calls.in_flight[call], self._received[call.id]

@@ -99,9 +99,16 @@ async def the_server_logs_after_its_answer_to_another(world: World, seen: list[A
     await world.bridge.add_agent(one_tool(lambda _: "yes"), "one")
     other, client = await world.client(), await stranger(world)
     await other.send({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "debug"}})
+    second = await world.client(other.session)  # only these two have been answered lately
+
+    async def hold() -> None:
+        seen.extend(await other.call(LATER, "held", number=7))
+
     async with anyio.create_task_group() as tasks:
-        await world.in_flight(tasks, seen, other)
-        seen += await client.call([["text", "mine"], ["log", "of the first"], ["release", "it"]])
+        tasks.start_soon(hold)
+        while "held" not in await second.received():
+            pass
+        seen += await client.call([["text", "mine"], ["log", "of a stranger"], ["release", "it"]])
 
 
 async def its_level_of_logs_is_new(world: World, seen: list[Any]) -> None:
