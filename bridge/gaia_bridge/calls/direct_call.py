@@ -41,11 +41,6 @@ class DirectOrigin(Protocol):
         ...
 
     @property
-    def owner(self) -> Hashable:
-        """The client; something unique if its connection may carry requests of several."""
-        ...
-
-    @property
     def client_info(self) -> Mapping[str, Any]:
         """See `ClientRequest.client_info`."""
         ...
@@ -53,11 +48,6 @@ class DirectOrigin(Protocol):
     @property
     def address(self) -> str | None:
         """See `ClientRequest.address`."""
-        ...
-
-    @property
-    def is_relayed(self) -> bool:
-        """See `ClientRequest.is_relayed`."""
         ...
 
     @property
@@ -295,6 +285,7 @@ class DirectRequest:
     method = "tools/call"
     input_responses: Mapping[str, JSON] = MappingProxyType({})
     request_state: str | None = None
+    is_relayed = False  # requests that a bridge or an agent sends for its clients are never direct
 
     def __init__(self, call: DirectCall) -> None:
         self._call = call
@@ -316,10 +307,6 @@ class DirectRequest:
     @property
     def address(self) -> str | None:
         return self._origin.address
-
-    @property
-    def is_relayed(self) -> bool:
-        return self._origin.is_relayed
 
     @property
     def session_key(self) -> str | None:

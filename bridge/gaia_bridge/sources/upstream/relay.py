@@ -377,12 +377,13 @@ class Relays:
 
     def note_given_up(self, client: DirectOrigin) -> None:
         """Note that a direct call of a client was given up: the server may still ask or log for it."""
-        self._past.note_given_up(client.owner)
+        self._past.note_given_up(client.client)
 
     def note(self, client: DirectOrigin, now: float) -> None:
         """Note that a direct call of a client was answered at that time."""
         if client is not self._last_user and not self._is_shared:
-            self._note_user(client.owner, client.client)
+            who = client.client
+            self._note_user(who, who)
             self._last_user = client if client.address is None else None
         self._past.note_principal(client.principal, now)
 
