@@ -225,9 +225,7 @@ OWNERS = {
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.sources.upstream.crossing", "gaia_bridge.server.call_log"),
     "pydantic": (
-        "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",
-        "gaia_bridge.sources.functions.typed_function",
         "gaia.agents.chat.tool_execution",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge.client.oauth.*",

@@ -68,15 +68,13 @@ TABLE: Final[tuple[Mutation, ...]] = (
         (_OF_AGENTS,),
         ("            active.cancel(_UNPUBLISHED)\n", "            pass\n"),
         ("                active.direct.make_ordinary()\n", "                pass\n"),
-        ("            call.cancellation.reason = reason\n", "            pass\n"),
         ("except (BusyError, RuntimeError):", "except ZeroDivisionError:"),
         ("        direct.adopt()\n", "        pass\n"),
     ),
     *mutations(
         f"{_AGENT}invocation.py",
         (_OF_AGENTS,),
-        ("or outcome.error is not None or self._notes:", "or outcome.error is not None:"),
-        ("elif outcome is None or outcome.error is not None or", "elif outcome is None or"),
+        ("elif outcome is None or self._notes:", "elif outcome is None:"),
         ("            direct.make_ordinary()\n", "            pass\n"),
     ),
     *mutations(

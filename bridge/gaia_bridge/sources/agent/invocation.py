@@ -222,7 +222,7 @@ class Invocation:
         direct, outcome = self.direct, self.outcome
         if direct is None or direct.is_ordinary:
             self._wake()
-        elif outcome is None or outcome.error is not None or self._notes:
+        elif outcome is None or self._notes:
             direct.make_ordinary()
         else:
             direct.set_result({"result": outcome.value})

@@ -213,6 +213,4 @@ class AgentTool:
     def abandon(self, call: DirectCall) -> None:
         """Cancel the work, for the client's reason if it gave one."""
         reason = call.reasons[0] if call.reasons else None
-        if call.cancellation is not None:
-            call.cancellation.reason = reason
         self._invoker.release(call).cancel(reason or "the client cancelled the request")

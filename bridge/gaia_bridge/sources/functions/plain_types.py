@@ -11,19 +11,28 @@ import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, Union, get_args, get_origin
 
 import msgspec
 
 from gaia_bridge.text.json_text import encode_json
 from gaia_bridge.text.json_types import JSON, copied, is_array, is_object, is_small
 
-if TYPE_CHECKING:
-    from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader, ResultWriter
-
 _SCALARS: Final[Mapping[type, str]] = {bool: "boolean", float: "number", int: "integer", str: "string"}
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ERRORS: Final = (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError)
+
+
+Reader = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Converts JSON arguments."""
+
+
+class Writer(Protocol):
+    """Converts a function's value to JSON."""
+
+    def __call__(self, value: Any, /) -> Any: ...
+
+    def accepts(self, value: Any, /) -> bool: ...
 
 
 class PlainType(NamedTuple):
@@ -80,7 +89,7 @@ def _parameter(parameter: inspect.Parameter) -> _Parameter | None:
 class PlainReader:
     """Converts JSON arguments as `pydantic_schemas.ArgumentReader` does; that is made when it is needed."""
 
-    def __init__(self, parameters: Mapping[str, _Parameter], otherwise: Callable[[], ArgumentReader]) -> None:
+    def __init__(self, parameters: Mapping[str, _Parameter], otherwise: Callable[[], Reader]) -> None:
         self._parameters = parameters
         self._otherwise = cache(otherwise)  # made once, and only if a value does not fit as it is
         empty = inspect.Parameter.empty
@@ -96,9 +105,7 @@ class PlainReader:
         self.schema["type"] = "object"
 
     @classmethod
-    def of(
-        cls, parameters: Mapping[str, inspect.Parameter], otherwise: Callable[[], ArgumentReader]
-    ) -> PlainReader | None:
+    def of(cls, parameters: Mapping[str, inspect.Parameter], otherwise: Callable[[], Reader]) -> PlainReader | None:
         """Return the reader of parameters whose types are all plain, and whose defaults are; else `None`."""
         plain: dict[str, _Parameter] = {}
         for name, parameter in parameters.items():
@@ -134,7 +141,7 @@ def _given(default: Any) -> Any:
 class PlainWriter:
     """Converts a function's value to JSON as `pydantic_schemas.ResultWriter` does; that is made when it is needed."""
 
-    def __init__(self, kind: PlainType, otherwise: Callable[[], ResultWriter]) -> None:
+    def __init__(self, kind: PlainType, otherwise: Callable[[], Writer]) -> None:
         self._type = kind
         self._otherwise = cache(otherwise)  # made once, and only if a value does not fit as it is
         self.schema = kind.schema if says_something(kind.schema) else None

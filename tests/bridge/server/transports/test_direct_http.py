@@ -176,7 +176,8 @@ async def test_a_call_that_ends_at_its_deadline_says_so_in_its_line_in_the_log(
     caplog: pytest.LogCaptureFixture, began: list[DirectCall]
 ) -> None:
     with caplog.at_level("INFO", LOGGER):
-        async with door(agent=AgentLimits(call_timeout=0.1)) as entered, httpx2.AsyncClient() as http:
+        limits: Any = {"agent": AgentLimits(call_timeout=0.2), "http": HttpLimits(quick_answer=0.1)}
+        async with door(**limits) as entered, httpx2.AsyncClient() as http:
             await call(await entered.client(http), "held")
     assert began
     assert "timed out in" in [record.getMessage() for record in caplog.records if record.name == LOGGER][-1]

@@ -80,6 +80,11 @@ class Scripted:
         more = sorted(request.meta), on.is_relayed, on.method, on.log_level, same, on.client_info["name"], on.address
         return json.dumps([known, more, request.request_state, dict(request.input_responses), request.is_parked])
 
+    def stuck(self) -> str:
+        self.works.set()
+        self.may_end.wait(PATIENCE)
+        return "late"
+
     def held(self) -> str:
         self.works.set()
         try:
@@ -113,7 +118,7 @@ def answer_of(messages: list[Any]) -> Any:
 
 @pytest.mark.parametrize("revision", ERAS)
 async def test_clients_and_agents_see_the_same(revision: str, began: list[DirectCall]) -> None:
-    scripts = [name for name in vars(Scripted) if not name.startswith("_") and name not in ("work", "held")]
+    scripts = [name for name in vars(Scripted) if not name.startswith("_") and name not in ("work", "held", "stuck")]
     answers: list[JSON] = []
     for direct in (True, False):
         async with connected(one_tool(Scripted().work), revision, Settings(direct_calls=direct)) as (client, _):
@@ -130,9 +135,9 @@ async def test_clients_and_agents_see_the_same(revision: str, began: list[Direct
 
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_question_during_a_call_is_put_to_its_client(direct: bool) -> None:
-    async with connected(
-        one_tool(Scripted().work), "2025-11-25", Settings(direct_calls=direct), {"elicitation": {}}
-    ) as (client, _):
+    # It is put at once, not only when the call has taken too long.
+    settings = Settings(direct_calls=direct, http=HttpLimits(quick_answer=2 * PATIENCE))
+    async with connected(one_tool(Scripted().work), "2025-11-25", settings, {"elicitation": {}}) as (client, _):
         message = client.message([])
         message["params"].update(name="work", arguments={"tag": "question"})
 
@@ -148,24 +153,28 @@ async def test_a_question_during_a_call_is_put_to_its_client(direct: bool) -> No
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("end", ["its time is up", "the agent is removed", "another agent takes the place", "it ends"])
 async def test_a_call_ends_for_the_reason_that_there_is(end: str, revision: str, began: list[DirectCall]) -> None:
-    agent, seen = Scripted(), list[Any]()
-    seconds = 0.3 if end == "its time is up" else PATIENCE
-    settings = Settings(agent=AgentLimits(call_timeout=seconds), http=HttpLimits(quick_answer=0.1))
+    agent, seen, has_answer = Scripted(), list[Any](), anyio.Event()
+    quick, seconds = (0.1, 0.3) if end == "its time is up" else (PATIENCE, 2 * PATIENCE)
+    settings = Settings(agent=AgentLimits(call_timeout=seconds), http=HttpLimits(quick_answer=quick))
     async with connected(one_tool(agent.work), revision, settings) as (client, bridge):
         async with anyio.create_task_group() as tasks:
 
             async def call() -> None:
-                seen.extend(await client.call([], "held", name="work"))
+                seen.extend(await client.call([], "stuck", name="work"))
+                has_answer.set()
 
             tasks.start_soon(call)
             await wait_in_thread(agent.works.wait)
             if end == "the agent is removed":
                 await bridge.remove("one")
+                await has_answer.wait()  # although the agent goes on
             elif end == "another agent takes the place":
                 await bridge.replace_agent("one", one_tool(lambda _: "of the other"))
                 assert answer_of(await client.call([], number=6, name="work"))["content"][0]["text"] == "of the other"
                 agent.may_end.set()
-            elif end == "it ends":
+            elif end == "its time is up":
+                await has_answer.wait()
+            else:
                 agent.may_end.set()
         agent.may_end.set()
     assert began
@@ -197,18 +206,39 @@ async def test_a_busy_agent_refuses_direct_calls_as_it_does_others(began: list[D
     agent, answers, refused = Scripted(), list[Any](), dict[str, Any]()
     settings = Settings(agent=AgentLimits(threads=1, queue=0))
     async with connected(one_tool(agent.work), "2026-07-28", settings) as (client, _):
-        async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=PATIENCE) as http:
+            other = Client(http, client.url, "2026-07-28")
+            await other.call([], name="work")
 
             async def call() -> None:
-                answers.extend(await client.call([], "held", 8, name="work"))
+                answers.extend(await client.call([], "stuck", 8, name="work"))
 
             tasks.start_soon(call)
             await wait_in_thread(agent.works.wait)
-            refused.update(answer_of(await client.call([], name="work")))
+            before = len(began)
+            refused.update(answer_of(await other.call([], name="work")))
+            assert len(began) == before + 1
             agent.may_end.set()
-    assert began
     assert refused["isError"] is True
     assert answer_of(answers)["content"][0]["text"] == "late"
+
+
+async def test_a_question_that_a_client_answers_later_leaves_the_work_in_peace(began: list[DirectCall]) -> None:
+    capabilities = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+    async with connected(one_tool(Scripted().work), "2026-07-28", Settings()) as (client, _):
+        for _ in range(2):
+            await client.send(client.message([], name="work", **capabilities))
+        before = len(began)
+        message = client.message([], "question", name="work", **capabilities)
+        asked = answer_of(await client.send(message))
+        assert len(began) == before + 1
+        [key] = asked["inputRequests"]
+        message["params"] |= {
+            "inputResponses": {key: {"action": "decline"}},
+            "requestState": asked["requestState"],
+        }
+        answer = answer_of(await client.send(message))
+    assert answer["content"][0]["text"] == "decline"
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -221,5 +251,6 @@ async def test_calls_of_a_composed_agent_are_direct_too(revision: str, began: li
             await client.greet({})
         for tag in ("answer", "answer", "structured", "failure"):
             answer = answer_of(await client.call([], tag, name="labour"))
-    assert len(began) >= 3
+    assert all(call.connection is not None for call in began)
+    assert len(began) == 3
     assert answer["content"][0]["text"] == "no luck"
