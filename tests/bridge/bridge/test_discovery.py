@@ -505,7 +505,10 @@ def test_two_decorated_functions_of_one_name_are_told_apart(folder: Path) -> Non
 @pytest.mark.requirement("F-368")
 def test_a_file_that_needs_fastmcp_may_be_a_server(folder: Path) -> None:
     write(folder / "server.py", "import fastmcp.nothing_like_this")
-    assert "if this is an MCP server, publish it as a program: gaia-bridge add NAME" in problem_of("server.py")
+    program = "publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
+    assert f"if this is an MCP server, {program}" in problem_of("server.py")
+    write(folder / "older.py", "from mcp.server.fastmcp import FastMCP")
+    assert problem_of("older.py").endswith(f"(its FastMCP is mcp.server.mcpserver.MCPServer there; or {program})")
 
 
 def test_a_protocol_that_describes_agents_is_no_agent(folder: Path) -> None:
