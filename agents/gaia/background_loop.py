@@ -47,6 +47,8 @@ class BackgroundLoop:
     _lock: threading.RLock
     _thread: _LoopThread | None
     _leases: int
+    is_over = False
+    """Whether the process is ending, so that nobody waits for what is cut short."""
 
     def __init__(self) -> None:
         self._forget()
@@ -76,6 +78,7 @@ class BackgroundLoop:
         thread.end()  # outside of the lock: it takes as long as the last tasks need to close
 
     def _end_at_exit(self) -> None:
+        self.is_over = True
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
