@@ -61,7 +61,7 @@ class BackgroundLoop:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = None  # a release meanwhile, as by garbage collection in the new thread, is of an old one
-                self._thread, self._leases = _LoopThread(), 0
+                self._thread, self._leases, self.is_over = _LoopThread(), 0, False
             self._leases += 1
             return Lease(self._thread, self._release)
 
