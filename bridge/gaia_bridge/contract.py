@@ -220,6 +220,11 @@ class RequestFacts(Protocol):
         """The answers that came with a retry of this request (2026-07-28, SEP-2322); empty on the first round."""
         ...
 
+    @property
+    def request_state(self) -> str | None:
+        """The state that an earlier `input_required` result of this request carried, verified and opened."""
+        ...
+
 
 class ClientRequest(RequestFacts, Protocol):
     """One request of one client, as a source sees it, and the way back to the client."""
@@ -227,11 +232,6 @@ class ClientRequest(RequestFacts, Protocol):
     @property
     def params(self) -> Mapping[str, Any]:
         """All parameters of the request, as they came, with names and URIs as clients know them."""
-        ...
-
-    @property
-    def request_state(self) -> str | None:
-        """The state that an earlier `input_required` result of this request carried, verified and opened."""
         ...
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:

@@ -8,62 +8,18 @@ would send a request to the server, it waits for the response to the one that wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
-from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
 from gaia_bridge.calls.cancellation import Cancellation
-from gaia_bridge.contract import Source
+from gaia_bridge.contract import RequestFacts, Source
 from gaia_bridge.text.json_types import JSON
 
 _FIELDS: Final = frozenset({"content", "isError", "resultType", "structuredContent"})
 """Fields of a plain result."""
 
 
-class DirectOrigin(Protocol):
-    """The side of the client."""
-
-    modern: bool
-    """Whether the client speaks 2026-07-28 or later."""
-    principal: Hashable
-    """See `ClientRequest.principal`."""
-    meta: Mapping[str, Any]
-    """See `ClientRequest.meta`."""
-
-    @property
-    def client_capabilities(self) -> Mapping[str, Any]:
-        """See `ClientRequest.client_capabilities`."""
-        ...
-
-    @property
-    def client(self) -> Hashable:
-        """See `ClientRequest.client`."""
-        ...
-
-    @property
-    def client_info(self) -> Mapping[str, Any]:
-        """See `ClientRequest.client_info`."""
-        ...
-
-    @property
-    def address(self) -> str | None:
-        """See `ClientRequest.address`."""
-        ...
-
-    @property
-    def session_key(self) -> str | None:
-        """See `ClientRequest.session_key`."""
-        ...
-
-    @property
-    def client_folder(self) -> str | None:
-        """See `ClientRequest.client_folder`."""
-        ...
-
-    @property
-    def log_level(self) -> str | None:
-        """See `ClientRequest.log_level`."""
-        ...
+class DirectOrigin(RequestFacts, Protocol):
+    """The side of the client: the facts about each of its requests, and the way back."""
 
     def answer(self, call: DirectCall, result: JSON) -> bool:
         """Answer with a plain result; return whether that was possible."""
@@ -275,62 +231,6 @@ class DirectCall:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         self.make_ordinary()
-
-
-class DirectRequest:
-    """A direct call as its source sees it. Implements `contract.RequestFacts`."""
-
-    __slots__ = ("_call", "_origin")
-
-    method = "tools/call"
-    input_responses: Mapping[str, JSON] = MappingProxyType({})
-    request_state: str | None = None
-    is_relayed = False  # requests that a bridge or an agent sends for its clients are never direct
-
-    def __init__(self, call: DirectCall) -> None:
-        self._call = call
-        self._origin = call.origin
-
-    @property
-    def modern(self) -> bool:
-        return self._origin.modern
-
-    @property
-    def client(self) -> Hashable:
-        # Where each request stands alone, this one is its own client, whenever it is asked.
-        return self._origin.client if self._origin.address is None else self._call
-
-    @property
-    def principal(self) -> Hashable:
-        return self._origin.principal
-
-    @property
-    def address(self) -> str | None:
-        return self._origin.address
-
-    @property
-    def session_key(self) -> str | None:
-        return self._origin.session_key
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        return self._origin.meta
-
-    @property
-    def client_info(self) -> Mapping[str, Any]:
-        return self._origin.client_info
-
-    @property
-    def client_capabilities(self) -> Mapping[str, Any]:
-        return self._origin.client_capabilities
-
-    @property
-    def client_folder(self) -> str | None:
-        return self._origin.client_folder
-
-    @property
-    def log_level(self) -> str | None:
-        return self._origin.log_level
 
 
 def plain_result(response: JSON) -> JSON | None:

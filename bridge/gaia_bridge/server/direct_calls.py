@@ -130,6 +130,11 @@ class DirectClient:
         name: The tool that is called, if the requests can call no other.
     """
 
+    method = _METHOD
+    input_responses = _NOTHING
+    request_state: str | None = None
+    is_relayed = False  # requests that a bridge or an agent sends for its clients are never direct
+
     def __init__(
         self,
         calls: DirectCalls,

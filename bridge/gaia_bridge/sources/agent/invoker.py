@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from gaia_bridge.calls.cancellation import Cancellation
-from gaia_bridge.calls.direct_call import DirectCall, DirectRequest, plain_result
+from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.calls.results.conversion import as_protocol_error, failure_text, is_input_required
-from gaia_bridge.contract import ClientRequest, Source
+from gaia_bridge.contract import ClientRequest, RequestFacts, Source
 from gaia_bridge.errors import BusyError, ClientCapabilityError, RequestCancelledError, RequestError, ToolError
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
@@ -82,7 +82,7 @@ class AgentInvoker:
         active = Invocation(self._limits, self._loop)
         active.direct, direct.connection, direct.cancellation = direct, active, Cancellation()
         try:
-            self._start(active, call, convert, DirectRequest(direct), direct.cancellation)
+            self._start(active, call, convert, direct.origin, direct.cancellation)
         except (BusyError, RuntimeError):  # or the system has no more threads
             return False
         self._direct.add(active)
@@ -118,7 +118,7 @@ class AgentInvoker:
         active: Invocation,
         call: Callable[[], Any],
         convert: Callable[[Any], JSON],
-        request: ClientRequest | DirectRequest,
+        request: RequestFacts,
         cancellation: Cancellation | None = None,
     ) -> None:
         state = request.request_state
