@@ -32,7 +32,9 @@ def is_stream(reply: HttpReply) -> bool:
 
 def is_json(content_type: str | None) -> bool:
     """Whether a `Content-Type` is that of JSON."""
-    return content_type is not None and content_type.partition(";")[0].strip().lower() == JSON_TYPE
+    return content_type == JSON_TYPE or (
+        content_type is not None and content_type.partition(";")[0].strip().lower() == JSON_TYPE
+    )
 
 
 def is_transient(status: int) -> bool:

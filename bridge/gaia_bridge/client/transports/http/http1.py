@@ -362,7 +362,8 @@ class Http1Connection(Abortable):
             return
         response, self._response = self._response, None
         response.ended()
-        self.read_on()
+        if self._is_ahead:
+            self.read_on()
         if not self._parser.should_keep_alive() or self._is_full:
             self.abort()
 

@@ -225,6 +225,8 @@ class Posted(NamedTuple):
     """A request that was sent, whose response has not begun."""
 
     request: _Request
+    """Without its body."""
+    body: bytes
     response: Response
 
 
@@ -275,11 +277,11 @@ class HttpClient:
             self._post = headers, known, request, request.head(self._own)
         _, _, request, head = self._post
         response = self._own.connections.begin(head + _LENGTH % len(body) + body, watcher)
-        return None if response is None else Posted(request._replace(body=body), response)
+        return None if response is None else Posted(request, body, response)
 
     async def reply_to(self, posted: Posted) -> HttpReply:
         """Wait for the head of the response to a request that was sent by `post`. Like `send`."""
-        return await self._sent(posted.request, posted.response, insist=True)
+        return await self._sent(posted.request._replace(body=posted.body), posted.response, insist=True)
 
     async def send(
         self,

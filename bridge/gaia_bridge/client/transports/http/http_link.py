@@ -7,8 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import anyio
 import httpx2
@@ -38,6 +37,8 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
+
+_OK: Final = 200
 
 
 class HttpLink(ABC):
@@ -276,7 +277,7 @@ class _Begun:
 
     def takes(self, status: int, headers: Mapping[str, str]) -> bool:
         """Return whether a response may be plain; see `Watcher`."""
-        return status == HTTPStatus.OK and "content-encoding" not in headers and is_json(headers.get("content-type"))
+        return status == _OK and "content-encoding" not in headers and is_json(headers.get("content-type"))
 
     def ready(self) -> None:
         """Take the response; see `Watcher`."""
