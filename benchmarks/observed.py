@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
+from gaia_bridge_cli.collection import collect_in_larger_pieces
 
 HOST: Final = "127.0.0.1"
 _TICK: Final = 0.001
@@ -55,6 +57,8 @@ def run(
                     sys.stdout.flush()
                 tasks.cancel_scope.cancel()
 
+    gc.freeze()  # as the program does, which has the same modules
+    collect_in_larger_pieces()
     anyio.run(serve, backend_options={"use_uvloop": True})
 
 
