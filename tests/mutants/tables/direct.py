@@ -221,8 +221,14 @@ TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
         "bridge/gaia_bridge/client/transports/http/http_link.py",
         (_UPSTREAM_HTTP, "tests/bridge/client/transports/http/test_streamable_http.py"),
-        ("            own.take_reason()\n", "            pass\n"),
-        ("            waiter.set_exception(error)\n", "            raise\n"),
+        ("            self._cancellation.take_reason()\n", "            pass\n"),
+        (
+            "except Exception as error:\n            self._waiter.set_exception(error)\n",
+            "except Exception:\n            raise\n",
+        ),
+        ("            begun.interrupt(self.error_of_end)\n", "            pass\n"),
+        ("            self._link.withdraw(self._message)\n", "            pass\n"),
+        ('or response["id"] != number or', "or"),
     ),
     *mutations(
         "bridge/gaia_bridge/protocol/kinds.py",
