@@ -109,9 +109,9 @@ class PlainReader:
         """Return the reader of parameters whose types are all plain, and whose defaults are; else `None`."""
         plain: dict[str, _Parameter] = {}
         for name, parameter in parameters.items():
-            if (known := _parameter(parameter)) is None:
+            if (one := _parameter(parameter)) is None:
                 return None
-            plain[name] = known
+            plain[name] = one
         return cls(plain, otherwise)
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

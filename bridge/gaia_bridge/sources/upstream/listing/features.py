@@ -11,6 +11,7 @@ How long clients wait for the first lists is bounded, so that a server that hang
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
@@ -273,8 +274,12 @@ class FeatureTracker:
 
     def is_due(self, usual: float) -> bool:
         """Return whether `renew` has anything to do. After a look, lists are taken for fresh for a moment."""
-        now = anyio.current_time()
-        if not self._follows or now < self._look_at:
+        if not self._follows:
+            return False
+        now = (
+            asyncio.get_running_loop().time()
+        )  # a tenth of the time of `anyio.current_time`: there may be 1,000 servers
+        if now < self._look_at:
             return False
         if outdated(self._learnt, self._read_at, now, usual, at_least=self._limits.refresh_interval):
             return True
