@@ -117,7 +117,7 @@ class ParkedCalls(Generic[W]):
     def resumed(self, request: ClientRequest) -> W | None:
         """Return the parked work that a request resumes, if any; raise `ProtocolError` if that is gone."""
         state = request.request_state
-        if state is None or not state.startswith(_PARKED):
+        if state is None or not resumes_parked(request):
             return None
         handle = state.removeprefix(_PARKED)
         work = self._take(handle)
@@ -231,6 +231,11 @@ class ParkedCalls(Generic[W]):
         if (work := self._take(handle)) is not None:
             self._gone.append((handle, reason))
             work.cancel(reason)
+
+
+def resumes_parked(request: ClientRequest) -> bool:
+    """Return whether a request resumes parked work."""
+    return request.request_state is not None and request.request_state.startswith(_PARKED)
 
 
 def _answer(work: Resumable, answers: Mapping[str, JSON]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.contract import Source
 from gaia_bridge.protocol.meta import SERVER_INFO_KEY
-from gaia_bridge.sources.upstream.requests import ServerRequests
+from gaia_bridge.sources.upstream.supervised_connection import SupervisedConnection
 from gaia_bridge.text.json_types import JSON, is_object
 
 _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
@@ -17,25 +16,17 @@ _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
 class DirectTool:
     """One tool of one server, by the server's name for it."""
 
-    __slots__ = ("_begin", "_problem", "_requests", "deadline", "target")
+    __slots__ = ("_connection", "_outputs", "deadline", "target")
 
-    def __init__(
-        self,
-        target: tuple[Source, str],
-        deadline: float,
-        begin: Callable[[DirectCall, str, JSON], bool],
-        requests: ServerRequests,
-        problem: Callable[[str, JSON], str | None],
-    ) -> None:
-        self._problem = problem
+    def __init__(self, target: tuple[Source, str], deadline: float, connection: SupervisedConnection) -> None:
         self.target = target
         self.deadline = deadline
-        self._begin = begin
-        self._requests = requests
+        self._connection = connection
+        self._outputs = connection.tracker.outputs
 
     def begin(self, call: DirectCall, arguments: JSON) -> bool:
         """Send the request; see `DirectRoute.begin`."""
-        return self._begin(call, self.target[1], arguments)
+        return self._connection.begin(call, self.target[1], arguments)
 
     def plain_result(self, response: JSON) -> JSON | None:
         """Return the result of a response if it is plain, and is what the tool promises."""
@@ -46,18 +37,18 @@ class DirectTool:
                 return None
             response = {"result": {key: result[key] for key in result if key != "_meta"}}
         plain = plain_result(response)
-        if plain is not None and "structuredContent" in plain and self._problem(self.target[1], plain) is not None:
-            return None
-        return plain
+        if plain is None or "structuredContent" not in plain:
+            return plain
+        return plain if self._outputs.problem(self.target[1], plain) is None else None
 
     def answered(self, call: DirectCall, now: float) -> None:
         """Stop counting the call, which was answered."""
-        self._requests.answered(call, now)
+        self._connection.answered(call, now)
 
     def release(self, call: DirectCall) -> None:
         """Stop counting the call, which an ordinary one has taken over."""
-        self._requests.release()
+        self._connection.release()
 
     def abandon(self, call: DirectCall) -> None:
         """Notify the server that nobody waits any more."""
-        self._requests.abandon(call)
+        self._connection.abandon(call)

@@ -16,7 +16,6 @@ configuration, offers nothing: a tool that cannot work is worse than none.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import random
@@ -31,6 +30,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
+from gaia_bridge.sources.upstream.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -107,8 +107,8 @@ class Supervisor(Generic[C]):
         self.first_attempt_ended = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        self.using = _Use()
-        """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
+        self.using = Turns(limits.max_concurrency, limits.call_timeout)
+        """Counts a request that needs the server, from before it has a connection until it ends."""
         self.ready: C | None = None
         """The connection, if there is one now."""
         self._attempt = _Attempt()
@@ -432,37 +432,6 @@ def _absence(state: SourceState, reason: str, pause: float = 0, again: str = "")
             return UpstreamError(f"{text}; it is not tried again until somebody asks for it")
         case _:
             return UpstreamError(text)
-
-
-class _Use:
-    """The requests to one server that wait or are in progress: each is made in this context manager."""
-
-    __slots__ = ("_drained", "count", "last")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = -math.inf
-        """The time at which the last one ended, by the event loop's clock."""
-        self._drained: anyio.Event | None = None
-
-    def __enter__(self) -> None:
-        self.count += 1
-
-    def __exit__(self, *raised: object) -> None:
-        self.leave(asyncio.get_running_loop().time())
-
-    def leave(self, now: float) -> None:
-        """Note the end of a request at that time."""
-        self.count -= 1
-        self.last = now
-        if self._drained is not None:
-            self._drained.set()
-            self._drained = None
-
-    async def wait_drained(self) -> None:
-        while self.count:
-            self._drained = self._drained or anyio.Event()
-            await self._drained.wait()
 
 
 def clock() -> float:
