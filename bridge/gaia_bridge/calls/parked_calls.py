@@ -20,7 +20,7 @@ import anyio
 from msgspec import Struct, field
 
 from gaia_bridge.calls.cancellation import cancel_reason, note_failure
-from gaia_bridge.calls.deadlines import Clocks, Deadline
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, RequestError
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
@@ -144,7 +144,7 @@ class ParkedCalls(Generic[W]):
         """
         self._running.add(work)
         number = next(self._numbers)
-        clock = self._clocks.start(number, Deadline(seconds, seconds))
+        clock = Clock(self._clocks, number, Deadline(seconds, seconds))
         try:
             with clock:
                 try:
@@ -159,7 +159,6 @@ class ParkedCalls(Generic[W]):
             note_failure(too_late=True)
             return None
         finally:
-            self._clocks.stop(number)
             self._running.discard(work)
 
     def close(self, reason: str) -> None:

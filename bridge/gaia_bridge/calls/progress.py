@@ -39,14 +39,19 @@ class ProgressReceivers:
 
     def tell(self, token: object, params: Mapping[str, Any]) -> None:
         """Pass on a progress notification. A malformed one, or one about no request of ours, is dropped."""
-        number = own_id(token)
+        number, report = own_id(token), progress_of(params)
         receive = None if number is None else self._receivers.get(number)
-        progress = _number(params.get("progress"))
-        if receive is None or progress is None:
-            return
-        message = params.get("message")
-        text = message if isinstance(message, str) else None
-        receive(Progress(progress, _number(params.get("total")), text, forwarded_meta(params)))
+        if receive is not None and report is not None:
+            receive(report)
+
+
+def progress_of(params: Mapping[str, Any]) -> Progress | None:
+    """Return the report in a progress notification; `None` if it is malformed."""
+    progress, message = _number(params.get("progress")), params.get("message")
+    if progress is None:
+        return None
+    text = message if isinstance(message, str) else None
+    return Progress(progress, _number(params.get("total")), text, forwarded_meta(params))
 
 
 def progress_params(token: object, report: Progress) -> JSON:

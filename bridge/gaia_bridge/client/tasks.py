@@ -61,7 +61,7 @@ class Tasks:
             return made
         peer = self._peer
         peer.origins[identifier] = number
-        peer.progress.add(number, reports.add)
+        peer.progress[number] = reports.add
         over = False
         try:
             with anyio.move_on_after(max(0.0, began + deadline.cap - anyio.current_time())):
@@ -77,7 +77,7 @@ class Tasks:
             raise
         finally:
             peer.origins.pop(identifier, None)  # may be gone: a server may have given two calls the same id
-            peer.progress.forget(number)
+            del peer.progress[number]
             if not over:
                 await self._cancel(identifier)
 
