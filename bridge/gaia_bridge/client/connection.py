@@ -182,7 +182,7 @@ class Connection:
             RequestTimeoutError: The server did not answer in time.
             UpstreamError: The answer of the server is missing or invalid.
         """
-        if params is not None and self._tasks.needed(method, params):
+        if self._tasks.tools and params is not None and self._tasks.needed(method, params):
             return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
         if not self.handshake.modern:
             return await self._peer.request(

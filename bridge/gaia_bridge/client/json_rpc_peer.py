@@ -258,7 +258,8 @@ class JsonRpcPeer:
         Args:
             in_order: Whether messages that came before the response may be for the client of the request.
         """
-        response = await (self.link.request(message, headers) if direct is None else self._adopted(direct))
+        assert self._link is not None
+        response = await (self._link.request(message, headers) if direct is None else self._adopted(direct))
         while in_order and self._deferred:  # until all direct calls are adopted
             await self._all_adopted.wait()
         return response

@@ -120,7 +120,8 @@ def result_for_client(result: JSON, request: ClientRequest, *, modern: bool) -> 
     Raises:
         UpstreamError: The result has a question that the client did not declare.
     """
-    result = without_key(result, SERVER_INFO_KEY)
+    if "_meta" in result:
+        result = without_key(result, SERVER_INFO_KEY)
     if not modern or "resultType" not in result:
         return result | {"resultType": "complete"}
     if not is_input_required(result):

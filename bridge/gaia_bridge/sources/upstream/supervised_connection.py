@@ -273,30 +273,32 @@ class SupervisedConnection:
             if connection is None:
                 connection = await supervisor.connection(limits.call_timeout)
             try:
-                result = await self._relays.call(connection, relay, self._deadline(began))
+                rest = limits.call_cap - (time.monotonic() - began)
+                deadline = Deadline(limits.call_timeout, rest if rest > 0 else 0)
+                result = await self._relays.call(connection, relay, deadline)
             except SessionExpiredError:
                 result = await self._repeated(connection, relay, began)
             except (ProtocolError, UpstreamError) as error:
                 raise self._failure(connection, relay, error, began) from None
-            supervisor.answered()
+            if supervisor.doubted:
+                supervisor.answered()
             return await self._checker.checked(relay.method, result)
         finally:
             using.give(asyncio.get_running_loop().time())
-            relay.end()
+            if relay.queue is not None:
+                relay.queue.end()
 
     async def _repeated(self, connection: Connection, relay: Relay, began: float) -> JSON:
         """Make a request once more: if the server forgot the session, and only then, it certainly did nothing."""
         self.supervisor.expired(connection)
         relay.direct = None
-        connection = await self.supervisor.connection(self._limits.call_timeout)
+        limits = self._limits
+        connection = await self.supervisor.connection(limits.call_timeout)
+        deadline = Deadline(limits.call_timeout, max(0, limits.call_cap - (time.monotonic() - began)))
         try:
-            return await self._relays.call(connection, relay, self._deadline(began))
+            return await self._relays.call(connection, relay, deadline)
         except (ProtocolError, UpstreamError) as error:
             raise self._failure(connection, relay, error, began) from None
-
-    def _deadline(self, began: float) -> Deadline:
-        rest = self._limits.call_cap - (time.monotonic() - began)
-        return Deadline(self._limits.call_timeout, rest if rest > 0 else 0)
 
     def _failure(self, connection: Connection, relay: Relay, error: Exception, began: float) -> Exception:
         """Return the error of a request in the form that the rest of the core expects, and count it."""
@@ -369,7 +371,8 @@ class SupervisedConnection:
         connection: Connection = call.connection
         del connection.direct[call.number]
         self._relays.note(call.origin, now)
-        self.supervisor.answered()
+        if self.supervisor.doubted:
+            self.supervisor.answered()
         self.supervisor.using.give(now)
 
     def release(self) -> None:

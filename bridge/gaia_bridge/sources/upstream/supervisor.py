@@ -120,6 +120,8 @@ class Supervisor(Generic[C]):
         self._failure = ""
         self._resume_at = 0.0
         self._ready_at = -math.inf
+        self.doubted = False
+        """Whether a doubt about the server is not settled by an answer yet; see `answered`."""
         self._unanswered = 0
         self._closed = False
 
@@ -189,8 +191,8 @@ class Supervisor(Generic[C]):
             await self._attempt.ended.wait()
 
     def answered(self) -> None:
-        """Count the server as answering."""
-        self._unanswered = 0
+        """Count the server as answering. Has nothing to do unless it is `doubted`."""
+        self._unanswered, self.doubted = 0, False
         if self.status.state is SourceState.DEGRADED:
             self._enter(SourceState.READY)
 
@@ -206,6 +208,7 @@ class Supervisor(Generic[C]):
             self.doubt("it could not be reached")
             return
         self._unanswered += 1
+        self.doubted = True
         if self._unanswered >= self._limits.timeouts_before_restart and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, f"it left {self._unanswered} requests in a row unanswered")
             self._suspect(f"it had left {self._unanswered} requests unanswered")
@@ -213,6 +216,7 @@ class Supervisor(Generic[C]):
     def doubt(self, why: str) -> None:
         """Check with a ping whether the server is still there."""
         if self.ready is not None and self.status.state is SourceState.READY:
+            self.doubted = True
             self._enter(SourceState.DEGRADED, why)
             self._suspect(why)
 

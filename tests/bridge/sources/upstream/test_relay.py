@@ -104,7 +104,8 @@ async def relayed(connection: Connection, client: FakeRequest, relays: Relays | 
         try:
             return await (relays or Relays("up", UpstreamLimits(call_timeout=60))).call(connection, relay, PATIENT)
         finally:
-            relay.end()
+            if relay.queue is not None:
+                relay.queue.end()
     raise AssertionError
 
 
