@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -35,7 +35,7 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, SourceStatus, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.crossing import error_for_client, meta_for_server
+from gaia_bridge.sources.upstream.crossing import ResultChecker, error_for_client
 from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import KnownEras
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
@@ -47,7 +47,6 @@ from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
-from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from gaia_bridge.text.escaping import printable
 from gaia_bridge.text.json_types import JSON
@@ -114,9 +113,10 @@ class SupervisedConnection:
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
         self.supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
-        self._relays = Relays(spec.name, limits, self.for_log, waiting, self.redactor)
+        self.relays = Relays(spec.name, limits, self.for_log, waiting, self.redactor)
+        """The requests that the server works on."""
         self._parked = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
-        self._delegate = UpstreamDelegate(spec.name, own, self._relays, self.tracker, self.supervisor)
+        self._delegate = UpstreamDelegate(spec.name, own, self.relays, self.tracker, self.supervisor)
         self.subscriptions = ResourceSubscriptions(spec.name, self.supervisor, limits.call_timeout)
         self.eras = KnownEras(spec.options, first_era)
         self.look = FirstLook(limits)
@@ -128,7 +128,8 @@ class SupervisedConnection:
         self.turning: anyio.Event | None = None
         """Set at the end; there while the connection is opened anew in the era of the first client."""
         self._tasks: TaskGroup | None = None
-        self._used = False
+        self.used = False
+        """Whether a request used the connection since it was opened."""
         self._checker = ResultChecker()
         self._has_explained = False
 
@@ -190,7 +191,7 @@ class SupervisedConnection:
 
     def give_way(self, reason: str = "is spoken to in the era of its first client") -> bool:
         """End the connection in favour of another, if no request used it. Returns whether it ended."""
-        if self._used or self.supervisor.requests:
+        if self.used or self.supervisor.requests:
             return False
         self.tracker.hurry()
         with self.supervisor.using:  # it is needed again at once, and this end counts as no failure
@@ -222,7 +223,7 @@ class SupervisedConnection:
     def roots_changed(self, request: ClientRequest) -> None:
         """Notify the server that the root folders of a client changed, if it asked for them on this connection."""
         if self._tasks is not None and self.connection is not None:
-            self._tasks.start_soon(self._relays.roots_changed, self.connection, request)
+            self._tasks.start_soon(self.relays.roots_changed, self.connection, request)
 
     # Requests
 
@@ -245,7 +246,7 @@ class SupervisedConnection:
             raise UpstreamError("is not running")
         call = None if request.request_state is None else self._parked.resumed(request)
         if call is None:
-            self._used = True
+            self.used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.direct = direct
             if direct is not None or not request.modern or not self._may_be_parked(request):
@@ -275,7 +276,7 @@ class SupervisedConnection:
             try:
                 rest = limits.call_cap - (time.monotonic() - began)
                 deadline = Deadline(limits.call_timeout, rest if rest > 0 else 0)
-                result = await self._relays.call(connection, relay, deadline)
+                result = await self.relays.call(connection, relay, deadline)
             except SessionExpiredError:
                 result = await self._repeated(connection, relay, began)
             except (ProtocolError, UpstreamError) as error:
@@ -296,7 +297,7 @@ class SupervisedConnection:
         connection = await self.supervisor.connection(limits.call_timeout)
         deadline = Deadline(limits.call_timeout, max(0, limits.call_cap - (time.monotonic() - began)))
         try:
-            return await self._relays.call(connection, relay, deadline)
+            return await self.relays.call(connection, relay, deadline)
         except (ProtocolError, UpstreamError) as error:
             raise self._failure(connection, relay, error, began) from None
 
@@ -320,74 +321,6 @@ class SupervisedConnection:
             self._has_explained = True
             logger.warning(_ASKS_BY_REQUEST, self.name)
 
-    # Direct calls: see `calls.direct_call.DirectRoute`
-
-    def begin(self, call: DirectCall, own: str, arguments: JSON) -> bool:
-        """Send the request of a direct call, or let it wait for its turn; return whether one of both was possible.
-
-        Args:
-            own: The server's name of the tool.
-        """
-        connection, client = self.supervisor.ready, call.origin
-        if connection is None or connection.handshake.modern is not client.modern:
-            return False
-        if not self._relays.admits(connection, client):
-            return False
-        self._used = True
-        if self.supervisor.using.take():
-            return self._begin_now(call, connection, own, arguments)
-        # Whoever gives the turn has something else to do: the request is sent soon.
-        soon = asyncio.get_running_loop().call_soon
-        call.connection = waiting = partial[Any](soon, partial(self._take_turn, call, own, arguments))
-        call.is_unsent = True
-        self.supervisor.using.wait_for(waiting)
-        return True
-
-    def _begin_now(self, call: DirectCall, connection: Connection, own: str, arguments: JSON) -> bool:
-        """Send the request of a direct call, whose turn it is; if that is not possible, give the turn back."""
-        client = call.origin
-        meta = client.meta
-        if client.modern:
-            meta = meta_for_server(client.meta, client.client_capabilities, client.log_level)
-        if not connection.begin(call, {"name": own, "arguments": arguments}, meta):
-            self.release()
-            return False
-        call.connection, call.is_unsent = connection, False
-        return True
-
-    def _take_turn(self, call: DirectCall, own: str, arguments: JSON) -> None:
-        """Send the request of a direct call that has waited for its turn, or make the call an ordinary one."""
-        connection, client = self.supervisor.ready, call.origin
-        if call.is_withdrawn or connection is None or connection.handshake.modern is not client.modern:
-            self.release()
-        elif not self._relays.admits(connection, client):
-            self.release()
-        elif self._begin_now(call, connection, own, arguments):
-            return
-        call.make_ordinary()
-
-    def answered(self, call: DirectCall, now: float) -> None:
-        """Stop counting a direct call, which was answered."""
-        connection: Connection = call.connection
-        del connection.direct[call.number]
-        self._relays.note(call.origin, now)
-        if self.supervisor.doubted:
-            self.supervisor.answered()
-        self.supervisor.using.give(now)
-
-    def release(self) -> None:
-        """Stop counting a direct call, which an ordinary one has taken over."""
-        self.supervisor.using.give(asyncio.get_running_loop().time())
-
-    def abandon(self, call: DirectCall) -> None:
-        """Give up a direct call that no ordinary one has taken over."""
-        if call.is_withdrawn:
-            self.supervisor.using.leave(call.connection)
-            return
-        self._relays.note_given_up(call.origin)  # first: this may release messages of the server
-        connection: Connection = call.connection
-        connection.abandon(call)
-
     # The methods for the supervisor: see `supervisor.Life`
 
     @asynccontextmanager
@@ -399,7 +332,7 @@ class SupervisedConnection:
             limits = replace(limits, connect_timeout=min(limits.connect_timeout, self.look.second()))
         try:
             async with connect(self.transport, self._delegate, limits, era=era, only=self.eras.only) as connection:
-                self.connection, self._used = connection, False
+                self.connection, self.used = connection, False
                 self.eras.record(connection.handshake, era)
                 try:
                     yield connection
@@ -414,7 +347,7 @@ class SupervisedConnection:
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
             self.tracker.both = self.eras.both
             await self.tracker.read(connection)
-            await self._relays.want_logs(connection)
+            await self.relays.want_logs(connection)
             await self.subscriptions.renew(connection)
         if patience.cancelled_caught:
             raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
