@@ -122,6 +122,8 @@ class Connection:
         """Returns an id for a request to be made, by which messages that belong to the request can be recognized."""
         self.direct = peer.direct
         """The direct calls that are neither answered nor adopted by `request`, by the ids of their requests."""
+        self.abandon = peer.abandon
+        """Gives up one of these."""
         self._peer = peer
         self._delegate = delegate
         self._limits = limits
@@ -212,10 +214,6 @@ class Connection:
             headers = self._headers.of(params)
             meta = {**self._meta, **meta, PROTOCOL_VERSION_KEY: self.handshake.revision}
         return self._peer.begin(call, params, meta, self._deadline, headers)
-
-    def abandon(self, call: DirectCall) -> None:
-        """Give up a direct call that no request has adopted."""
-        self._peer.abandon(call)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""

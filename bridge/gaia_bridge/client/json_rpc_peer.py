@@ -22,8 +22,7 @@ from anyio.abc import TaskGroup
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, with_hop
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
 from gaia_bridge.calls.direct_call import DirectCall
-from gaia_bridge.calls.in_flight import own_id
-from gaia_bridge.calls.progress import progress_of
+from gaia_bridge.calls.progress import Receive, pass_on
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, DirectLink, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
@@ -86,7 +85,7 @@ class JsonRpcPeer:
         the delegate."""
         self.origins: dict[int | str, int] = {}
         """For each follow-up request and each task, the id of the original request: questions belong to that one."""
-        self.progress: dict[int, Callable[[Progress], None]] = {}
+        self.progress: dict[int, Receive] = {}
         """The receivers of progress for requests that were answered with a task."""
         self._delegate = delegate
         self._limits = limits
@@ -299,22 +298,17 @@ class JsonRpcPeer:
             if self._tasks is not None:
                 self._questions.ask(self._tasks, message["id"], method, params, origin)
         elif method == _PROGRESS:
-            self._progressed(params)
+            pass_on(params, self._receiver)
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
             # A task in `_meta` alone gives no id: an id says that this wire names the request of every message.
             self.on_notification(method, params, None if during is None else origin)
 
-    def _progressed(self, params: JSON) -> None:
-        """Pass on a progress notification. A malformed one, or one about no request of ours, is dropped."""
-        number, report = own_id(params.get(PROGRESS_TOKEN_KEY)), progress_of(params)
-        if number is None or report is None:
-            return
-        if (clock := self._clocks.running.get(number)) is not None:
-            (clock.on_progress or clock.restart)(report)
-        elif (receive := self.progress.get(number)) is not None:
-            receive(report)
+    def _receiver(self, number: int) -> Receive | None:
+        """Return the receiver of progress for a request; a request that has none only gets more time."""
+        clock = self._clocks.running.get(number)
+        return self.progress.get(number) if clock is None else clock.on_progress or clock.restart
 
     def ended(self, reason: str) -> None:
         """Handle the end of the link where we did not close it."""

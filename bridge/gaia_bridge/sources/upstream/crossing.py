@@ -1,4 +1,4 @@
-"""Translates one request of a client on its way to a server, and its result or error on the way back, and checks that.
+"""Translates a request of a client on its way to a server; translates and checks the answer on the way back.
 
 With OpenTelemetry, the server gets our span as the parent, whose own parent is that of the client; otherwise the trace
 context of the client (`traceparent`, `tracestate` in `_meta`, SEP-414) goes on as it came.

@@ -7,54 +7,31 @@ all clients. The bridge's configuration (which tools, under which names) applies
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import anyio
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import LoopEndedError
-from gaia_bridge.model import ServerFeatures, ServerSpec, SourceKind, SourceState, SourceStatus, StdioServerSpec
+from gaia_bridge.model import ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Borrows, covers, is_lendable
 from gaia_bridge.sources.upstream.supervised_connection import SupervisedConnection
-from gaia_bridge.text.json_types import JSON
 
 logger = logging.getLogger(__name__)
-
-
-class Lendable(Source, Protocol):
-    """The methods of an upstream that lending needs."""
-
-    @property
-    def everything(self) -> ServerFeatures: ...
-
-    @property
-    def awaited(self) -> bool: ...
-
-    async def started(self) -> None: ...
-
-    async def ask(self, method: str, params: JSON, request: ClientRequest, *, unchanged: bool = False) -> JSON:
-        """Forward a request; over the shared connection, whatever the client's era, if it is `unchanged`."""
-        ...
-
-    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest, *, unchanged: bool = False) -> JSON:
-        """Run a tool; by the server's own name for it, and over the shared connection, if it is `unchanged`."""
-        ...
 
 
 class Lending:
     """Lends one upstream. Implements `shared_servers.Lender`. All but the properties runs on its event loop."""
 
     def __init__(
-        self, upstream: Lendable, connection: SupervisedConnection, limits: UpstreamLimits, *, lends: bool
+        self, source: Source, connection: SupervisedConnection, limits: UpstreamLimits, *, lends: bool
     ) -> None:
-        self.source: Source = _UnchangedServer(upstream)
+        self.source = source
         self._connection = connection
         self._limits = limits
         self._lends = lends and is_lendable(connection.spec)
@@ -173,67 +150,3 @@ class Lending:
 
 def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
     return covers(wanted, running) and covers(running, wanted)
-
-
-class _UnchangedServer(AsksServer):
-    """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
-
-    def __init__(self, upstream: Lendable) -> None:
-        self._upstream = upstream
-
-    @property
-    def name(self) -> str:
-        return self._upstream.name
-
-    @property
-    def kind(self) -> SourceKind:
-        return self._upstream.kind
-
-    @property
-    def features(self) -> ServerFeatures:
-        return self._upstream.everything
-
-    @property
-    def status(self) -> SourceStatus:
-        return self._upstream.status
-
-    @property
-    def awaited(self) -> bool:
-        return self._upstream.awaited
-
-    async def started(self) -> None:
-        await self._upstream.started()
-
-    def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        return self._upstream.listen(listener)
-
-    async def settle(self, *, listed_once: bool = False) -> None:
-        await self._upstream.settle(listed_once=listed_once)
-
-    async def learn(self) -> None:
-        await self._upstream.learn()
-
-    @property
-    def is_due(self) -> bool:
-        return self._upstream.is_due
-
-    async def refresh(self) -> None:
-        await self._upstream.refresh()
-
-    async def seek(self) -> None:
-        await self._upstream.seek()
-
-    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        return await self._upstream.call_tool(name, arguments, request, unchanged=True)
-
-    async def ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        return await self._upstream.ask(method, params, request, unchanged=True)
-
-    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        return await self.ask(method, params, request)
-
-    async def subscribe(self, uri: str) -> None:
-        await self._upstream.subscribe(uri)
-
-    async def unsubscribe(self, uri: str) -> None:
-        await self._upstream.unsubscribe(uri)

@@ -5,6 +5,7 @@ Before the server is started, the bridge publishes its last offer; the real list
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -41,12 +42,43 @@ from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.lending import Lending
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache, Unseen
 from gaia_bridge.sources.upstream.other_eras import OtherEras
-from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.supervised_connection import SupervisedConnection
 from gaia_bridge.text.json_types import JSON, is_array
 
 
-class Upstream(AsksServer):
+class _AsksServer(ABC):
+    """Part of a `Source` whose capabilities come from a server."""
+
+    @abstractmethod
+    async def ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Forward a request to the server.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error, or not at all.
+        """
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Fill in a prompt of the server. Raises as `ask` does."""
+        return await self.ask("prompts/get", {"name": name, "arguments": arguments}, request)
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Read a resource of the server.
+
+        Raises:
+            ResourceNotFoundError: The server has nothing there.
+            ProtocolError: The server answered with another JSON-RPC error, or not at all.
+        """
+        return await self.ask("resources/read", {"uri": uri}, request)
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Ask the server for suggestions. Raises as `ask` does."""
+        params: JSON = {"ref": ref, "argument": argument}
+        if context:
+            params["context"] = {"arguments": context}
+        return await self.ask("completion/complete", params, request)
+
+
+class Upstream(_AsksServer):
     """A `Source` whose capabilities come from a server: a child process, over HTTP, or over any given transport.
 
     Most clients share one connection. Others have one of their era, or one of their own.
@@ -90,7 +122,7 @@ class Upstream(AsksServer):
         )
         self._shared = shared = connection(spec, cache=cache, is_lent=lambda: self.lending.is_used)
         self._tracker = shared.tracker
-        self.lending: Lending = Lending(self, shared, limits, lends=transport is None)
+        self.lending: Lending = Lending(_UnchangedServer(self), shared, limits, lends=transport is None)
         """The lender through which agents of this process use the server."""
 
         def of_era(era: Era) -> SupervisedConnection:
@@ -314,7 +346,7 @@ class Upstream(AsksServer):
         return self._shared.redactor.without_known(f"upstream {self.name!r} {error}")
 
     async def ask(self, method: str, params: JSON, request: ClientRequest, *, unchanged: bool = False) -> JSON:
-        """Forward a request to the server; see `AsksServer.ask`, and `call_tool` for `unchanged`."""
+        """Forward a request to the server; see `_AsksServer.ask`, and `call_tool` for `unchanged`."""
         try:
             return await self._relay(method, params, request, beside=not unchanged)
         except UpstreamError as error:
@@ -341,3 +373,67 @@ class Upstream(AsksServer):
             if other is not None:
                 return await other.request(method, params, request)
         return await shared.request(method, params, request)
+
+
+class _UnchangedServer(_AsksServer):
+    """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    @property
+    def name(self) -> str:
+        return self._upstream.name
+
+    @property
+    def kind(self) -> SourceKind:
+        return self._upstream.kind
+
+    @property
+    def features(self) -> ServerFeatures:
+        return self._upstream.everything
+
+    @property
+    def status(self) -> SourceStatus:
+        return self._upstream.status
+
+    @property
+    def awaited(self) -> bool:
+        return self._upstream.awaited
+
+    async def started(self) -> None:
+        await self._upstream.started()
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        return self._upstream.listen(listener)
+
+    async def settle(self, *, listed_once: bool = False) -> None:
+        await self._upstream.settle(listed_once=listed_once)
+
+    async def learn(self) -> None:
+        await self._upstream.learn()
+
+    @property
+    def is_due(self) -> bool:
+        return self._upstream.is_due
+
+    async def refresh(self) -> None:
+        await self._upstream.refresh()
+
+    async def seek(self) -> None:
+        await self._upstream.seek()
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        return await self._upstream.call_tool(name, arguments, request, unchanged=True)
+
+    async def ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        return await self._upstream.ask(method, params, request, unchanged=True)
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        return await self.ask(method, params, request)
+
+    async def subscribe(self, uri: str) -> None:
+        await self._upstream.subscribe(uri)
+
+    async def unsubscribe(self, uri: str) -> None:
+        await self._upstream.unsubscribe(uri)

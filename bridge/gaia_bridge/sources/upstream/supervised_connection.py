@@ -66,13 +66,7 @@ class SupervisedConnection:
     """The connection to one server. Implements `supervisor.Life`.
 
     Args:
-        limits: Deadlines and bounds of this server.
-        transport: Replaces the transport that the entry describes.
-        cache: Remembers the offers of servers, from one run to the next.
-        on_error_line: Called with every line of a child's error output, redacted.
-        launches: Limits the launches of children; shared by all connections on one event loop.
-        own: The id of this bridge.
-        refusal: Called before each start; returns the reason if the server must not be started. See `Watched`.
+        limits: Deadlines and bounds of this server. The other arguments up to `refusal` are those of `Upstream`.
         first_era: The era to try first, if this is a further connection to a server that has a first one already.
         is_lent: Returns whether an agent of this process uses the server, so that it has to keep running.
     """
