@@ -186,7 +186,7 @@ class JsonRpcPeer:
 
     def _message(self, number: int, method: str, params: JSON | None, *, has_progress: bool) -> JSON:
         """Return a request with our own progress token, or none: tokens are valid on one connection only."""
-        meta, own = {} if params is None else params.get("_meta"), self._delegate.id
+        meta, own = None if params is None else params.get("_meta"), self._delegate.id
         if not is_object(meta):
             meta = {}
         if has_progress:

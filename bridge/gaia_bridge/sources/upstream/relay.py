@@ -164,7 +164,7 @@ class Relays:
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
         relay.may_log = not modern or level is not None
         self._in_flight[number] = relay
-        if relay.owner != self._first_owner:
+        if not self._is_shared and relay.owner != self._first_owner:
             self._note_user(relay.owner, request.client)
         is_answered, relay.has_failed = False, True
         try:

@@ -243,16 +243,13 @@ class SupervisedConnection:
             self.used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.direct = direct
-            if direct is not None or not request.modern or not self._may_be_parked(request):
+            speaks_modern = self.connection is not None and self.connection.handshake.modern
+            if direct is not None or not request.modern or speaks_modern or not may_be_asked(request):
                 return await self._perform(relay)
+            # Its client can only be asked when the call outlives the request.
             call = relay.standing = ParkedCall(self._tasks, relay.notes, partial(self._perform, relay))
         asked = await self._parked.run_or_park(call, request, f"{method} at {self.name}", self._limits.call_cap)
         return call.result if asked is None else asked
-
-    def _may_be_parked(self, request: ClientRequest) -> bool:
-        """Return whether a call may ask its client in a way that only works when the call outlives the request."""
-        speaks_modern = self.connection is not None and self.connection.handshake.modern
-        return not speaks_modern and may_be_asked(request)
 
     async def _perform(self, relay: Relay) -> JSON:
         """Make a request in its turn, and make it once more if the server forgot the session."""
@@ -300,20 +297,15 @@ class SupervisedConnection:
         if isinstance(error, ProtocolError):
             self.supervisor.answered()
             modern = connection.handshake.modern
-            if modern and _CANNOT_ASK in error.message:
-                self._explain_once()
+            if modern and _CANNOT_ASK in error.message and not self._has_explained:
+                self._has_explained = True
+                logger.warning(_ASKS_BY_REQUEST, self.name)
             return error_for_client(error, relay.method, relay.params, same_era=modern is relay.request.modern)
         if isinstance(error, UpstreamError) and not isinstance(error, ConnectionLostError):
             self.supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
             if self.transport.has_garbage_since(began):  # the answer, perhaps, over several lines
                 return error.adding("wrote lines to its standard output that are no MCP messages")
         return error
-
-    def _explain_once(self) -> None:
-        """Log the remedy for a server that cannot ask a client of 2026-07-28."""
-        if not self._has_explained:
-            self._has_explained = True
-            logger.warning(_ASKS_BY_REQUEST, self.name)
 
     # The methods for the supervisor: see `supervisor.Life`
 
