@@ -16,14 +16,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.direct_call import DirectOrigin
 from gaia_bridge.calls.parked_calls import Waiting
-from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
+from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ProtocolError
@@ -74,33 +74,6 @@ _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging
 """The levels of our own log for an upstream's messages; everything more severe is a warning."""
 
 
-class Asks(Protocol):
-    """A connection that requests are made on."""
-
-    handshake: ServerHandshake
-
-    async def set_log_level(self, level: str) -> None: ...
-
-    def new_id(self) -> int: ...
-
-    async def request(
-        self,
-        method: str,
-        params: JSON | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        deadline: Deadline | None = None,
-        rounds: bool = True,
-        number: int | None = None,
-    ) -> JSON: ...
-
-
-class Tells(Asks, Protocol):
-    """A connection that notifications can be sent on as well."""
-
-    async def notify(self, method: str, params: JSON | None = None) -> None: ...
-
-
 class Relays:
     """The requests of clients that one upstream works on.
 
@@ -126,8 +99,8 @@ class Relays:
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
-        self._level_set: tuple[Asks, str] | None = None
-        self._logs_for: tuple[Asks, str] | None = None
+        self._level_set: tuple[Connection, str] | None = None
+        self._logs_for: tuple[Connection, str] | None = None
         """The connection and the level of the last call that has one: the server logs at that level, or a lower one."""
         self._first_owner: Hashable = None
         self._first_client: Hashable = None
@@ -145,7 +118,7 @@ class Relays:
         """The tools and methods that may have asked something without naming the call, each with the turns in which it
         has to ask nothing before it takes no more."""
 
-    async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
+    async def call(self, connection: Connection, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
 
         Returns:
@@ -201,7 +174,7 @@ class Relays:
             result = self._redactor.without_known_in(result)
         return result_for_client(result, request, modern=modern)
 
-    async def _begin(self, connection: Asks, relay: Relay) -> None:
+    async def _begin(self, connection: Connection, relay: Relay) -> None:
         """Check the answers that a request brings, set the log level that its client wants, and wait for its turn."""
         request = relay.request
         if request.input_responses:
@@ -274,7 +247,7 @@ class Relays:
                 self._waiting.discard(scope)
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
-    async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
+    async def roots_changed(self, connection: Connection, request: ClientRequest) -> None:
         """Notify a server that has asked for roots that the roots of a client changed."""
         if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
             return
@@ -365,7 +338,7 @@ class Relays:
         else:
             self._is_shared = True
 
-    def admits(self, connection: Asks, client: DirectOrigin) -> bool:
+    def admits(self, connection: Connection, client: DirectOrigin) -> bool:
         """Return whether a call may be direct: it takes no turn, and the server logs at the client's level."""
         if self.askers:
             return False
@@ -426,7 +399,7 @@ class Relays:
             self._news = anyio.Event()
         await self._news.wait()
 
-    async def want_logs(self, connection: Asks, level: str | None = None) -> None:
+    async def want_logs(self, connection: Connection, level: str | None = None) -> None:
         """Set the log level of a server of the handshake era to the lowest level that any client wants.
 
         Args:

@@ -105,7 +105,7 @@ class SupervisedConnection:
         restarts = RestartPolicy(limits, gives_up=isinstance(spec, StdioServerSpec))
         one_of_both = first_era is not None and spec.options.era != "auto"
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
-        self.supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
+        self.supervisor = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
         self.relays = Relays(spec.name, limits, self.for_log, waiting, self.redactor)
         """The requests that the server works on."""

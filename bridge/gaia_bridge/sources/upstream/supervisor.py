@@ -21,10 +21,11 @@ import math
 import random
 import time
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 import anyio
 
+from gaia_bridge.client import Connection
 from gaia_bridge.client.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
@@ -39,29 +40,18 @@ _LEAST_IDLE: Final = 1.0
 _STARTING: Final = "it is still starting"
 
 
-class HasPing(Protocol):
-    """The part of a connection that a supervisor needs."""
-
-    async def ping(self) -> float:
-        """Ping the server; raises `UpstreamError` if it does not answer."""
-        ...
-
-
-C = TypeVar("C", bound=HasPing)
-
-
-class Life(Protocol[C]):
+class Life(Protocol):
     """The owner of a supervisor, which connects to the server."""
 
-    def connect(self) -> AbstractAsyncContextManager[C]:
+    def connect(self) -> AbstractAsyncContextManager[Connection]:
         """Open a connection; raises `UpstreamError`."""
         ...
 
-    async def prepare(self, connection: C) -> None:
+    async def prepare(self, connection: Connection) -> None:
         """Prepare the connection for requests; raises `UpstreamError`."""
         ...
 
-    async def attend(self, connection: C) -> None:
+    async def attend(self, connection: Connection) -> None:
         """Run for as long as the connection lasts; cancelled when it ends."""
         ...
 
@@ -91,12 +81,10 @@ class _Attempt:
         self.problem: UpstreamError | None = None
 
 
-class Supervisor(Generic[C]):
+class Supervisor:
     """Keeps one server connected, in a task of its own. Any task may ask it for the connection."""
 
-    def __init__(
-        self, name: str, life: Life[C], limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool
-    ) -> None:
+    def __init__(self, name: str, life: Life, limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool) -> None:
         self._name = name
         self._life = life
         self._limits = limits
@@ -109,7 +97,7 @@ class Supervisor(Generic[C]):
         self.starts = 0
         self.using = Turns(limits.max_concurrency, limits.call_timeout)
         """Counts a request that needs the server, from before it has a connection until it ends."""
-        self.ready: C | None = None
+        self.ready: Connection | None = None
         """The connection, if there is one now."""
         self._attempt = _Attempt()
         self._over = anyio.Event()
@@ -152,7 +140,7 @@ class Supervisor(Generic[C]):
         """The number of requests that wait or are in progress."""
         return self.using.count
 
-    async def connection(self, patience: float) -> C:
+    async def connection(self, patience: float) -> Connection:
         """Return the connection. Connects first if necessary, and waits for that.
 
         It waits for one attempt, not for more, so that the caller learns why the attempt failed.
@@ -196,7 +184,7 @@ class Supervisor(Generic[C]):
         if self.status.state is SourceState.DEGRADED:
             self._enter(SourceState.READY)
 
-    def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
+    def unanswered(self, connection: Connection, *, unreachable: bool = False) -> None:
         """Count a request that the server did not answer. After several of them, the server has to answer a ping.
 
         Args:
@@ -246,7 +234,7 @@ class Supervisor(Generic[C]):
         else:
             self._fail(UpstreamError(reason))
 
-    def expired(self, connection: C) -> None:
+    def expired(self, connection: Connection) -> None:
         """Connect again because the server forgot the session. That is no failure."""
         if self.ready is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
@@ -309,7 +297,7 @@ class Supervisor(Generic[C]):
             logger.warning("upstream %r failed: %s", self._name, reason)
             self._give_up(reason)
 
-    def _become_ready(self, connection: C) -> None:
+    def _become_ready(self, connection: Connection) -> None:
         self.ready = connection
         self._ready_at = self.using.last = anyio.current_time()
         self._suspected = anyio.Event()
@@ -329,7 +317,7 @@ class Supervisor(Generic[C]):
             await anyio.sleep(random.uniform(0, self._limits.resume_spread))
             self._suspect("this process was suspended")
 
-    async def _examine(self, connection: C) -> None:
+    async def _examine(self, connection: Connection) -> None:
         """Ping the server whenever it may be gone, and end the connection if it does not answer."""
         while True:
             await self._suspected.wait()
