@@ -332,10 +332,10 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
     def _note_user(self, owner: Hashable, client: Hashable) -> None:
-        """Note the owner and the client of a call that is not of the first owner."""
+        """Note the owner and the client of a call, until there were calls of two owners."""
         if self._first_owner is None:
             self._first_owner, self._first_client = owner, client
-        else:
+        elif owner != self._first_owner:
             self._is_shared = True
 
     def admits(self, connection: Connection, client: DirectOrigin) -> bool:
