@@ -25,10 +25,11 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.echo_agent import EchoAgent
-from benchmarks.load import LEGACY, MODERN, Client, HttpClient, PipeClient
+from benchmarks.load import LEGACY, MODERN, Client, HttpClient, PipeClient, free_port
+from benchmarks.relay import running
 from benchmarks.subjects import ECHO_SERVER
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
@@ -56,16 +57,18 @@ APART: Final = "HTTP in two"
 """Head and body in a packet each."""
 
 BUDGETS: Final = {
-    (APART, "agent", LEGACY): Cost(138, 5),
-    (APART, "agent", MODERN): Cost(138, 5),
-    ("HTTP", "agent", LEGACY): Cost(132, 4),
-    ("HTTP", "agent", MODERN): Cost(132, 4),
-    ("HTTP", "stdio", LEGACY): Cost(86, 4),
-    ("HTTP", "stdio", MODERN): Cost(94, 4),
-    ("stdio", "agent", LEGACY): Cost(153, 6),
-    ("stdio", "agent", MODERN): Cost(154, 6),
-    ("stdio", "stdio", LEGACY): Cost(107, 6),
-    ("stdio", "stdio", MODERN): Cost(120, 6),
+    (APART, "agent", LEGACY): Cost(96, 5),
+    (APART, "agent", MODERN): Cost(96, 5),
+    ("HTTP", "agent", LEGACY): Cost(90, 4),
+    ("HTTP", "agent", MODERN): Cost(90, 4),
+    ("HTTP", "stdio", LEGACY): Cost(80, 4),
+    ("HTTP", "stdio", MODERN): Cost(92, 4),
+    ("HTTP", "HTTP", LEGACY): Cost(143, 4.5),
+    ("HTTP", "HTTP", MODERN): Cost(180, 4.5),
+    ("stdio", "agent", LEGACY): Cost(104, 6),
+    ("stdio", "agent", MODERN): Cost(105, 6),
+    ("stdio", "stdio", LEGACY): Cost(94, 6),
+    ("stdio", "stdio", MODERN): Cost(107, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 
@@ -97,6 +100,25 @@ def _system_calls() -> int:
 
 
 @asynccontextmanager
+async def add_called(bridge: Bridge, called: str, era: str) -> AsyncGenerator[str]:
+    """Add an agent, or a server that speaks this revision; returns the public name of the tool."""
+    modern = ["modern"] if era == MODERN else []
+    if called == "agent":
+        await bridge.add_agent(EchoAgent(), "near")
+        yield "echo"
+    elif called == "stdio":
+        await bridge.add_upstream(StdioServerSpec("far", sys.executable, ("-S", str(ECHO_SERVER), *modern)))
+        yield "far__echo"
+    else:
+        port = free_port()
+        command = [sys.executable, str(ECHO_SERVER), "http", str(port), *modern]
+        with tempfile.TemporaryDirectory() as folder, running(command, Path(folder)):
+            HttpClient(era, "", port, "/").close()  # the server listens
+            await bridge.add_upstream(HttpServerSpec("far", f"http://{HOST}:{port}/mcp"))
+            yield "far__echo"
+
+
+@asynccontextmanager
 async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGenerator[Client]:
     """A client of a bridge of this process, which works in a thread of its own."""
     async with anyio.create_task_group() as tasks:
@@ -124,14 +146,10 @@ async def cost_of(way: str, called: str, era: str) -> Cost:
     """What one call costs."""
     with tempfile.TemporaryDirectory() as folder:
         async with Bridge(cache=FeatureCache(Path(folder))) as bridge:
-            tool = "echo"
-            if called == "agent":
-                await bridge.add_agent(EchoAgent(), "near")
-            else:
-                arguments = ("-S", str(ECHO_SERVER), *(["modern"] if era == MODERN else []))
-                await bridge.add_upstream(StdioServerSpec("far", sys.executable, arguments))
-                tool = "far__echo"
-            async with connected(way, bridge, era, tool) as client:
+            async with (
+                add_called(bridge, called, era) as tool,
+                connected(way, bridge, era, tool) as client,
+            ):
 
                 def call(times: int) -> None:
                     for _ in range(times):

@@ -13,29 +13,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
-import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-import anyio
-import anyio.to_thread
 import psutil
 
 from benchmarks.echo_agent import EchoAgent
 from benchmarks.load import LEGACY, MODERN, HttpClient, free_port
+from benchmarks.observed import Looked, asked, run, serving
 from benchmarks.subjects import ECHO_SERVER
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
-from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 
 FEW: Final = 1_000
 """Calls, and sessions, before the first look."""
@@ -43,30 +33,14 @@ KEPT: Final = 500
 """Sessions that may be open."""
 GROWTH_MIB: Final = 2.0
 """Of memory that is not given back to the system, whatever a program does."""
-HOST: Final = "127.0.0.1"
 TOOLS: Final = ("echo", "old__echo", "new__echo")
 
-Looked = dict[str, float]
 
-
-async def serve(port: int) -> None:
-    """Serve, and say how much there is of everything for each line that comes."""
-    sockets = bind(HOST, port)
-    settings = Settings(http=HttpLimits(sessions=KEPT))
-    with tempfile.TemporaryDirectory() as folder:
-        async with (
-            Bridge(settings=settings, cache=FeatureCache(Path(folder))) as bridge,
-            anyio.create_task_group() as tasks,
-        ):
-            await bridge.add_agent(EchoAgent(), "near")
-            for name, era in (("old", []), ("new", ["modern"])):
-                spec = StdioServerSpec(name, sys.executable, ("-S", str(ECHO_SERVER), *era))
-                await bridge.add_upstream(spec)
-            await tasks.start(HttpServer(bridge.asgi(AccessPolicy.for_address(HOST, port)), sockets=sockets).run)
-            while await anyio.to_thread.run_sync(sys.stdin.readline):
-                sys.stdout.write(json.dumps(look()) + "\n")
-                sys.stdout.flush()
-            tasks.cancel_scope.cancel()
+async def fill(bridge: Bridge) -> None:
+    """Add an agent, and a server of each era."""
+    await bridge.add_agent(EchoAgent(), "near")
+    for name, era in (("old", []), ("new", ["modern"])):
+        await bridge.add_upstream(StdioServerSpec(name, sys.executable, ("-S", str(ECHO_SERVER), *era)))
 
 
 def look() -> Looked:
@@ -80,26 +54,6 @@ def look() -> Looked:
         "tasks": len(asyncio.all_tasks()),
         "objects": len(gc.get_objects()),
     }
-
-
-@contextmanager
-def serving(port: int) -> Generator[subprocess.Popen[str]]:
-    """The server in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.growth", "--serve", str(port)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
-def asked(process: subprocess.Popen[str]) -> Looked:
-    """What the server has now."""
-    assert process.stdin and process.stdout
-    process.stdin.write("look\n")
-    process.stdin.flush()
-    found: Looked = json.loads(process.stdout.readline())
-    return found
 
 
 def call(port: int, calls: int) -> None:
@@ -129,10 +83,10 @@ def main() -> None:
     parser.add_argument("--serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
-        anyio.run(serve, options.serve, backend_options={"use_uvloop": True})
+        run(options.serve, fill, look, Settings(http=HttpLimits(sessions=KEPT)))
         return
     port = free_port()
-    with serving(port) as process:
+    with serving("benchmarks.growth", "--serve", str(port)) as process:
         call(port, FEW)
         open_sessions(port, FEW)
         before = asked(process)

@@ -1,6 +1,6 @@
 """What a call costs when servers take their time, and when many calls are in flight: CPU per call, beside a raw relay.
 
-    python -m benchmarks.in_flight [--calls 2000] [--only WORD]
+    python -m benchmarks.in_flight [--calls 2000] [--only WORD] [--apart]
 
 Most tools take longer than the bridge does, and most clients call several at once. Each row has a client with so many
 connections, on each of which it calls again as soon as it has the answer; the server answers each call after a
@@ -31,13 +31,15 @@ _PATIENCE: Final = 15.0
 class Crowd:
     """Several connections of one client, with one session."""
 
-    def __init__(self, subject: Subject, port: int, delay: int, count: int, stack: ExitStack) -> None:
+    def __init__(
+        self, subject: Subject, port: int, delay: int, count: int, stack: ExitStack, *, apart: bool = False
+    ) -> None:
         self._clients: dict[int, HttpClient] = {}
         self._poll = select.epoll()
         stack.callback(self._poll.close)
         first: HttpClient | None = None
         for _ in range(count):
-            client = HttpClient(subject.era, subject.tool, port, subject.path, delay=delay)
+            client = HttpClient(subject.era, subject.tool, port, subject.path, apart=apart, delay=delay)
             stack.callback(client.close)
             if first is None:
                 first = client
@@ -66,10 +68,10 @@ class Crowd:
         return times
 
 
-def measure(contender: Contender, delay: int, count: int, calls: int) -> tuple[float, list[float]]:
+def measure(contender: Contender, delay: int, count: int, calls: int, *, apart: bool) -> tuple[float, list[float]]:
     """Return the milliseconds of CPU per call of one contender, and the seconds of each call."""
     with ExitStack() as stack:
-        crowd = Crowd(contender.subject, contender.port, delay, count, stack)
+        crowd = Crowd(contender.subject, contender.port, delay, count, stack, apart=apart)
         crowd.call(2 * count)
         before = contender.usage.cpu()
         times = crowd.call(max(calls, 2 * count))
@@ -81,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure slow calls, and many at once.")
     parser.add_argument("--calls", type=int, default=2_000, help="of one row")
     parser.add_argument("--only", metavar="WORD", default="", help="only those with this in their line")
+    parser.add_argument("--apart", action="store_true", help="send head and body in a packet each, as most clients do")
     options = parser.parse_args()
     subjects = [subject for subject in BRIDGE if subject.way in WAYS and options.only in subject.line]
     sys.stdout.write("| server takes | clients | way | revision | CPU per call | x relay | p50 | p99 |\n")
@@ -89,9 +92,9 @@ def main() -> None:
         relay, *others = [Contender(subject, stack) for subject in (*RAW, *subjects)]
         for delay, count in CASES:
             calls = options.calls if not delay else min(options.calls, 20 * count)
-            raw, _ = measure(relay, delay, count, calls)
+            raw, _ = measure(relay, delay, count, calls, apart=options.apart)
             for contender in others:
-                cost, times = measure(contender, delay, count, calls)
+                cost, times = measure(contender, delay, count, calls, apart=options.apart)
                 p50, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
                 subject = contender.subject
                 sys.stdout.write(

@@ -51,12 +51,13 @@ class Client(ABC):
     Args:
         era: `LEGACY` or `MODERN`.
         tool: The name of the tool, as the server has it.
-        delay: Milliseconds that the server takes for each call.
+        more: Arguments of `echo_server.py`, such as its `delay` in milliseconds; none that are zero.
     """
 
-    def __init__(self, era: str, tool: str, delay: int = 0) -> None:
+    def __init__(self, era: str, tool: str, **more: int) -> None:
         self.era = era
-        params: dict[str, Any] = {"name": tool, "arguments": {"text": WORD, **({"delay": delay} if delay else {})}}
+        arguments = {"text": WORD, **{name: value for name, value in more.items() if value}}
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
         if era == MODERN:
             params["_meta"] = _META
         self._before, self._after = message("tools/call", params, _NUMBER).split(b"%d" % _NUMBER)
@@ -90,14 +91,15 @@ class Client(ABC):
 
     def call(self) -> float:
         """Make one call; returns the seconds that it took."""
-        request = self._next()
+        request = self.next_request()
         started = time.perf_counter()
         answer = self.ask(request, "tools/call")
         took = time.perf_counter() - started
         self._check(answer)
         return took
 
-    def _next(self) -> bytes:
+    def next_request(self) -> bytes:
+        """A call with an id of its own."""
         self._number += 1
         return self._before + b"%d" % self._number + self._after
 
@@ -158,7 +160,7 @@ class PipeClient(Client):
 class HttpClient(Client):
     """A client of a server over Streamable HTTP, on one connection that is kept."""
 
-    def __init__(self, era: str, tool: str, port: int, path: str, *, apart: bool = False, delay: int = 0) -> None:
+    def __init__(self, era: str, tool: str, port: int, path: str, *, apart: bool = False, **more: int) -> None:
         """Connect.
 
         Args:
@@ -167,16 +169,16 @@ class HttpClient(Client):
             port: Of the server.
             path: Of the endpoint.
             apart: Whether head and body are sent apart, as proxies and most clients do.
-            delay: Milliseconds that the server takes for each call.
+            more: See `Client`.
         """
-        super().__init__(era, tool, delay)
+        super().__init__(era, tool, **more)
         self._port, self._path, self._apart = port, path, apart
         self._session = b""
         self._started = 0.0
         self._socket = self._connected()
         self._size = len(self._before) + len(self._after) + len(str(_NUMBER))
-        more = f"mcp-method: tools/call\r\nmcp-name: {tool}\r\n".encode() if era == MODERN else b""
-        self._call_headers = b"mcp-protocol-version: " + era.encode() + b"\r\n" + more
+        named = f"mcp-method: tools/call\r\nmcp-name: {tool}\r\n".encode() if era == MODERN else b""
+        self._call_headers = b"mcp-protocol-version: " + era.encode() + b"\r\n" + named
 
     def _connected(self) -> socket.socket:
         deadline = time.monotonic() + PATIENCE
@@ -224,7 +226,7 @@ class HttpClient(Client):
     def begin_call(self) -> None:
         """Make one call, and do not wait for its answer."""
         self._started = time.perf_counter()
-        self._send(self._next(), self._call_headers)
+        self._send(self.next_request(), self._call_headers)
 
     def end_call(self) -> float:
         """Read the answer; returns the seconds since the beginning of the call."""

@@ -1,4 +1,4 @@
-"""What an idle session of the handshake era costs, and how quickly `/health` is answered beside many.
+"""What a session of the handshake era costs, idle and when there is no room for more, and `/health` beside many.
 
     python -m benchmarks.sessions [--sessions 10000]
 
@@ -8,53 +8,38 @@ A bridge with a trivial agent in a process of its own; sessions are opened one a
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
-import anyio
 import psutil
 
 from benchmarks.echo_agent import EchoAgent
 from benchmarks.load import LEGACY, HttpClient, free_port
+from benchmarks.observed import HOST, Looked, asked, run, serving
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
 
 AIM_KIB: Final = 12.0
 """For one session."""
+AIM_FULL: Final = 1.2
+"""Times the cost of a session below the limit that one at the limit may have, which ends another one."""
 WARM_UP: Final = 200
 """Sessions before anything is measured."""
-HOST: Final = "127.0.0.1"
+SOME: Final = 1_000
+"""Sessions whose CPU time is measured."""
 
 
-async def serve(port: int, sessions: int) -> None:
-    """Serve the agent until ended.
-
-    Args:
-        port: Where.
-        sessions: How many may be open.
-    """
-    sockets = bind(HOST, port)
-    async with Bridge(settings=Settings(http=HttpLimits(sessions=sessions))) as bridge:
-        await bridge.add_agent(EchoAgent(), "agent")
-        await HttpServer(bridge.asgi(AccessPolicy.for_address(HOST, port)), sockets=sockets).run()
+async def fill(bridge: Bridge) -> None:
+    """Add the agent."""
+    await bridge.add_agent(EchoAgent(), "agent")
 
 
-@contextmanager
-def serving(port: int, sessions: int) -> Generator[psutil.Process]:
-    """The server in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.sessions", "--sessions", str(sessions), "--serve", str(port)]
-    with subprocess.Popen(command) as process:
-        try:
-            yield psutil.Process(process.pid)
-        finally:
-            process.terminate()
+def look() -> Looked:
+    """What the process has used."""
+    process = psutil.Process()
+    return {"KiB": process.memory_info().rss / 1024, "cpu_ms": time.process_time() * 1_000}
 
 
 def open_sessions(port: int, count: int) -> None:
@@ -79,19 +64,27 @@ def main() -> None:
     parser.add_argument("--serve", type=int, metavar="PORT", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
-        anyio.run(serve, options.serve, options.sessions, backend_options={"use_uvloop": True})
+        run(options.serve, fill, look, Settings(http=HttpLimits(sessions=options.sessions + WARM_UP)))
         return
     port = free_port()
-    with serving(port, options.sessions + 2 * WARM_UP) as process:
+    words = ("--sessions", str(options.sessions), "--serve", str(port))
+    with serving("benchmarks.sessions", *words) as process:
         open_sessions(port, WARM_UP)
-        before, began = process.memory_info().rss, time.perf_counter()
-        open_sessions(port, options.sessions)
-        took = time.perf_counter() - began
-        each = (process.memory_info().rss - before) / 1024 / options.sessions
+        before, began = asked(process), time.perf_counter()
+        open_sessions(port, options.sessions - SOME)
+        below = asked(process)
+        open_sessions(port, SOME)
+        full, took = asked(process), time.perf_counter() - began
+        open_sessions(port, SOME)
+        beyond = asked(process)
         ask_health(port)  # the first time, a router is loaded
         health = ask_health(port)
+    each = (full["KiB"] - before["KiB"]) / options.sessions
+    costs = [(later["cpu_ms"] - earlier["cpu_ms"]) / SOME for earlier, later in ((below, full), (full, beyond))]
     sys.stdout.write(
         f"{options.sessions:,} sessions in {took:.1f} s, {each:.1f} KiB each (aim: {AIM_KIB:g}); "
+        f"CPU of the last ones before the limit {costs[0]:.2f} ms, of those that take the place of others "
+        f"{costs[1]:.2f} ms (aim: x {AIM_FULL:g}, is x {costs[1] / costs[0]:.2f}); "
         f"/health after {health * 1000:.1f} ms\n"
     )
 

@@ -44,7 +44,7 @@ CLEARED = (
 )
 
 EXAMPLES = 25
-"""Of a property, in each run: others each time."""
+"""Of a property, in each run: others each time. What has more to try out takes `20 * settings().max_examples`."""
 EXAMPLES_IN_CORE = 10
 
 CORE_ONLY = "core and not thorough"
@@ -53,6 +53,10 @@ CORE_ONLY = "core and not thorough"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a background job of a script, we were told to ignore Ctrl-C; the servers that we start must not be.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Else each worker compiles every module that it imports, and each program that a test starts does so anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,7 +71,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = config.option.usepdb or all(".py" in argument for argument in config.args)
     if config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput") and not alone:
         if config.option.numprocesses is None:
-            more = 1 if config.option.markexpr == "core" else MORE_WORKERS  # the core waits for few processes
+            more = 0 if config.option.markexpr == "core" else MORE_WORKERS  # the core waits for few processes
             config.option.numprocesses = min((os.cpu_count() or 1) + more, MOST_WORKERS)
         if config.option.dist == "no":
             config.option.dist = "worksteal"
@@ -116,19 +120,12 @@ def clean_environment(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Half of the time would go into looking for garbage among tests that all stay until the end.
-
-    What is compiled is kept, also with PYTHONDONTWRITEBYTECODE: else each worker compiles every test anew, each time.
-    """
-    unwritten, sys.dont_write_bytecode = sys.dont_write_bytecode, False
-    try:
-        with imported_for_good():
-            if not session.config.pluginmanager.hasplugin("dsession"):  # which collects nothing itself
-                _set_examples(session.config)
-                _import_from_a_place_of_its_own(session.config)
-            collected = yield
-    finally:
-        sys.dont_write_bytecode = unwritten
+    """Half of the time would go into looking for garbage among tests that all stay until the end."""
+    with imported_for_good():
+        if not session.config.pluginmanager.hasplugin("dsession"):  # which collects nothing itself
+            _set_examples(session.config)
+            _import_from_a_place_of_its_own(session.config)
+        collected = yield
     # Most of what tests make is gone without a collection, and one of all generations takes most of a second here.
     gc.set_threshold(10_000, 20, 100)
     return collected
@@ -136,7 +133,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 def _set_examples(config: pytest.Config) -> None:
     """On a busy machine, one example may take long; what hangs is ended by the timeout of its test."""
-    from hypothesis import HealthCheck, settings  # here, where what is compiled is kept
+    from hypothesis import HealthCheck, settings  # here, where nothing looks for garbage
 
     examples = EXAMPLES_IN_CORE if config.option.markexpr == CORE_ONLY else EXAMPLES
     unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples)

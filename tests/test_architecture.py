@@ -225,9 +225,7 @@ OWNERS = {
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.sources.upstream.crossing", "gaia_bridge.server.call_log"),
     "pydantic": (
-        "gaia_bridge.sources.functions.definitions",
         "gaia_bridge.sources.functions.pydantic_schemas",
-        "gaia_bridge.sources.functions.typed_function",
         "gaia.agents.chat.tool_execution",
         "gaia_bridge_doors.acp.*",
         "gaia_bridge.client.oauth.*",
@@ -556,14 +554,24 @@ def crumbs(modules: Iterable[Module]) -> list[str]:
     ]
 
 
+_PUBLIC_CLASS = re.compile(r"^class ([^\W_]\w*)", re.MULTILINE)
+
+
 def namesakes(modules: Iterable[Module]) -> list[str]:
     """Classes of the bridge that have one name in several modules; private ones are only read beside their module."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, list[Module]] = {}
     for module in modules:
-        for node in ast.parse(module.source).body if package_of(module.name) in BRIDGE_PACKAGES else ():
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(module.name)
-    return [f"{name} is in {' and in '.join(where)}" for name, where in places.items() if len(where) > 1]
+        for name in _PUBLIC_CLASS.findall(module.source) if package_of(module.name) in BRIDGE_PACKAGES else ():
+            places.setdefault(name, []).append(module)
+    # Those alone are parsed: all of them take seconds.
+    shared = {
+        name: [module.name for module in where if _defines(module, name)] for name, where in places.items() if where[1:]
+    }
+    return [f"{name} is in {' and in '.join(where)}" for name, where in shared.items() if len(where) > 1]
+
+
+def _defines(module: Module, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in ast.parse(module.source).body)
 
 
 def too_long(modules: Iterable[Module]) -> list[str]:

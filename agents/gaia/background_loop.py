@@ -47,6 +47,8 @@ class BackgroundLoop:
     _lock: threading.RLock
     _thread: _LoopThread | None
     _leases: int
+    is_over = False
+    """Whether the process is ending, so that nobody waits for what is cut short."""
 
     def __init__(self) -> None:
         self._forget()
@@ -59,7 +61,7 @@ class BackgroundLoop:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = None  # a release meanwhile, as by garbage collection in the new thread, is of an old one
-                self._thread, self._leases = _LoopThread(), 0
+                self._thread, self._leases, self.is_over = _LoopThread(), 0, False
             self._leases += 1
             return Lease(self._thread, self._release)
 
@@ -76,6 +78,7 @@ class BackgroundLoop:
         thread.end()  # outside of the lock: it takes as long as the last tasks need to close
 
     def _end_at_exit(self) -> None:
+        self.is_over = True
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:

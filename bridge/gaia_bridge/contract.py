@@ -149,8 +149,8 @@ class KnowsItsEnd(Protocol):
         ...
 
 
-class ClientRequest(Protocol):
-    """One request of one client, as a source sees it, whatever the transport and protocol revision."""
+class RequestFacts(Protocol):
+    """The facts about one request of one client, whatever the transport and protocol revision."""
 
     @property
     def method(self) -> str:
@@ -185,21 +185,9 @@ class ClientRequest(Protocol):
         """Whether another bridge or an agent sent the request: its session may carry requests of several clients."""
         ...
 
-    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Call `callback` once when the client's session ends. Returns whether the client has a session.
-
-        A client of 2026-07-28 over HTTP has none: each of its requests is independent.
-        """
-        ...
-
     @property
     def session_key(self) -> str | None:
         """A secret that the requests of one session of a client share; `None` where each stands alone."""
-        ...
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """All parameters of the request, as they came, with names and URIs as clients know them."""
         ...
 
     @property
@@ -235,6 +223,22 @@ class ClientRequest(Protocol):
     @property
     def request_state(self) -> str | None:
         """The state that an earlier `input_required` result of this request carried, verified and opened."""
+        ...
+
+
+class ClientRequest(RequestFacts, Protocol):
+    """One request of one client, as a source sees it, and the way back to the client."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """All parameters of the request, as they came, with names and URIs as clients know them."""
+        ...
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Call `callback` once when the client's session ends. Returns whether the client has a session.
+
+        A client of 2026-07-28 over HTTP has none: each of its requests is independent.
+        """
         ...
 
     async def report_progress(self, report: Progress) -> None:

@@ -297,6 +297,8 @@ def restart(
     flight are answered by the old one. Without --keep, the new one stays as long as the old one would have. With an
     agent that cannot be loaded, the old one goes on.
     """
+    from gaia_bridge.bridge.discovery import lasting_reference
+
     with _as_our_errors():
         place, scope = _scope(config, servers, agents, more)
         running = _running()
@@ -304,6 +306,8 @@ def restart(
             [(place, status)] = running.values()
             scope = Scope.from_json(status.get("scope", scope.as_json()))
         if place.name not in running:
+            for agent in (*agents, *more):
+                lasting_reference(agent)  # one that is misspelled is the fault
             click.echo(_not_running(place, running, "restart"), err=True)
             return ExitCode.UNAVAILABLE
         _look_at(scope)

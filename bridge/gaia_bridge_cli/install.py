@@ -461,12 +461,9 @@ def _hints(editor: Editor, how: _InstallOptions, place: FilePlace) -> Iterator[s
     if "/archive-v0/" in (program := own_program()[0]):
         yield printable(f"{program} is in a cache of uv, which may remove it: use uv tool install", None)
     yield f"next: {editor.then}"
-    if editor.has_agents:
+    if editor.has_agents and os.path.isfile(".mcp.json"):
         file = file_of(place).name
-        yield (
-            f"{editor.title} gives the servers in {file} to its chat and to agents (Copilot, Claude, Codex). Both "
-            "also read .mcp.json (gaia-bridge install mcp-json): have the bridge in one of the two files"
-        )
+        yield f"{editor.title} reads .mcp.json of this folder as well as {file}: have the bridge in one of them"
 
 
 def _diff(change: FileChange, own: set[str]) -> Iterator[str]:

@@ -39,8 +39,18 @@ def init(name: str) -> int:
     return ExitCode.OK
 
 
+class _Kind(click.Choice[str]):
+    """The kinds of files that `new` writes."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the kind. It is easily forgotten, so the error shows the whole command."""
+        if value not in self.choices:
+            raise click.UsageError(f"{value!r} is not 'agent'; expected: gaia-bridge new agent NAME", ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command(short_help="Add an agent and its test to the current folder.")
-@click.argument("kind", type=click.Choice(["agent"]), metavar="agent")
+@click.argument("kind", type=_Kind(["agent"]), metavar="agent")
 @click.argument("name")
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="The file.  [default: NAME_agent.py]")
 def new(kind: str, name: str, file: Path | None) -> int:

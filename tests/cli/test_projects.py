@@ -120,5 +120,6 @@ def test_an_agent_that_is_there_is_not_written_again(tmp_path: Path, capsys: pyt
 
 
 def test_what_else_might_be_new_is_no_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["new", "server", "weather"]) == ExitCode.USAGE
-    assert "'server' is not 'agent'" in capsys.readouterr().err
+    for words in (["server", "weather"], ["weather"]):
+        assert main(["new", *words]) == ExitCode.USAGE
+        assert f"'{words[0]}' is not 'agent'; expected: gaia-bridge new agent NAME" in capsys.readouterr().err

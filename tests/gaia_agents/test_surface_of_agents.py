@@ -168,7 +168,7 @@ def test_a_hostile_uri_is_not_found(agent: CodeAgent, uri: str) -> None:
     assert missing.value.uri == uri
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(
     rest=st.lists(st.sampled_from(["..", "%2e%2e", "/", "%2f", "out", "secret", "src", "a.py", "%00", "%5c", "."])).map(
         "".join

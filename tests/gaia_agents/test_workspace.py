@@ -59,7 +59,7 @@ def outside(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=12 * settings().max_examples, deadline=None)
 @given(path=hostile_paths)
 @pytest.mark.requirement("S-35")
 def test_no_path_reads_anything_outside_of_the_root(workspace: Workspace, path: str) -> None:
@@ -71,7 +71,7 @@ def test_no_path_reads_anything_outside_of_the_root(workspace: Workspace, path: 
     assert (workspace.root / workspace.locate(path)).resolve().is_relative_to(workspace.root)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(path=hostile_paths, overwrite=st.booleans())
 @pytest.mark.requirement("S-35")
 def test_no_path_writes_anything_outside_of_the_root(workspace: Workspace, path: str, overwrite: bool) -> None:

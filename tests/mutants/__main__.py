@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.mutants.mutation import Mutation
-from tests.mutants.tables import clients, daemon, desk, server, upstreams
+from tests.mutants.tables import clients, daemon, desk, direct, server, upstreams
 
 __all__ = ["main"]
 
 ROOT: Final = Path(__file__).parents[2]
-TABLE: Final = (*server.TABLE, *upstreams.TABLE, *clients.TABLE, *daemon.TABLE, *desk.TABLE)
+TABLE: Final = (*server.TABLE, *direct.TABLE, *upstreams.TABLE, *clients.TABLE, *daemon.TABLE, *desk.TABLE)
 
 _COPIED: Final = ("agents", "benchmarks", "bridge", "docs", "tests", "vscode-config")
 _FILES: Final = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")

@@ -611,6 +611,8 @@ def test_a_restart_with_an_agent_that_cannot_be_loaded_leaves_the_bridge_that_ru
     refused = me.run("restart", "--agent", str(agent))
     assert refused.returncode == 66
     assert "no_such_module" in refused.stderr
+    misspelled = me.run("restart", "mime.py")
+    assert (misspelled.returncode, "did you mean 'mine.py'?" in misspelled.stderr) == (66, True), misspelled.stderr
     assert [bridge["pid"] for bridge in me.bridges()] == [before["pid"]]
     assert [tool["name"] for tool in window.result_of("tools/list")["tools"]] == ["one"]
     assert me.run("down").stderr == (

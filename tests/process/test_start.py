@@ -125,6 +125,18 @@ class ModulesAgent(MCPAgent):
 """
 
 
+DECORATED = """\
+import sys
+
+from gaia_bridge import tool
+
+
+@tool
+def modules(deep: bool = False, names: list[str] | None = None) -> list[str]:
+    '''Tells them.'''
+    return list(sys.modules)
+"""
+
 SERVER = """\
 import json, sys
 
@@ -171,14 +183,17 @@ def imported_by(*arguments: str, said: str = "") -> tuple[str, set[str]]:
     return result.stdout, set(map(str.strip, lines))
 
 
-def test_an_agent_on_stdio_has_imported_nothing_slow_when_it_has_answered_a_call(tmp_path: Path) -> None:
-    (tmp_path / "agent.py").write_text(AGENT, "utf-8")
+@pytest.mark.parametrize(("agent", "field"), [(AGENT, "modules"), (DECORATED, "result")], ids=["class", "decorated"])
+def test_an_agent_on_stdio_has_imported_nothing_slow_when_it_has_answered_a_call(
+    agent: str, field: str, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.py").write_text(agent, "utf-8")
     command = [sys.executable, "-m", "gaia_bridge", "serve", "agent.py", "--stdio"]
     result = subprocess.run(
         command, input=conversation("modules"), capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE
     )
     answers = {answer["id"]: answer for answer in map(json.loads, result.stdout.splitlines()) if "id" in answer}
-    imported = set(answers[3]["result"]["structuredContent"]["modules"])
+    imported = set(answers[3]["result"]["structuredContent"][field])
     assert "gaia_bridge.server.dispatcher" in imported
     assert imported & SLOW == set()
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 JSON = dict[str, Any]
+HOPS = "io.gaia-mcp-bridge/hops"
 
 tools: list[JSON] = [{"name": name, "inputSchema": {"type": "object"}} for name in ("do", "also")]
 received: list[Any] = []
@@ -18,7 +20,17 @@ held: dict[str, tuple[Any, list[Any]]] = {}
 """The calls that wait until another releases them, by name, and their further steps."""
 asked: dict[str, tuple[Any, list[Any]]] = {}
 """The calls that wait for the answer to a question."""
-tokens: dict[Any, Any] = {}
+metas: dict[Any, JSON] = {}
+"""The `_meta` of each call."""
+
+
+SHOWN: dict[str, Callable[[JSON], str]] = {
+    "received": lambda meta: json.dumps(received),
+    "meta": lambda meta: json.dumps(
+        [*sorted(meta), len(meta[HOPS]), meta.get("io.modelcontextprotocol/clientCapabilities")]
+    ),
+    "pid": lambda meta: str(os.getpid()),
+}
 
 
 def send(**message: Any) -> None:
@@ -35,12 +47,12 @@ def play(number: Any, steps: list[Any]) -> None:
         match word:
             case "text":
                 text(number, more[0])
-            case "received":
-                text(number, json.dumps(received))
+            case "received" | "meta" | "pid":
+                text(number, SHOWN[word](metas[number]))
             case "log":
                 send(method="notifications/message", params={"level": "error", "data": more[0]})
             case "progress":
-                params = {"progressToken": tokens[number], "progress": more[0]}
+                params = {"progressToken": metas[number].get("progressToken"), "progress": more[0]}
                 send(method="notifications/progress", params=params)
             case "ask":
                 name = f"question {len(asked)}"
@@ -60,7 +72,8 @@ def play(number: Any, steps: list[Any]) -> None:
 
 
 def greeting(params: JSON) -> JSON:
-    capabilities: JSON = {"tools": {"listChanged": True}, "logging": {}}
+    tasks: JSON = {"requests": {"tools": {"call": {}}}}
+    capabilities: JSON = {"tools": {"listChanged": True}, "logging": {}, "tasks": tasks}
     info = {"name": "scripted", "version": "1"}
     if "protocolVersion" in params:
         return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
@@ -72,7 +85,7 @@ def handle(message: JSON) -> None:
     method, number, params = message.get("method"), message.get("id"), message.get("params", {})
     match method:
         case "tools/call":
-            tokens[number] = params.get("_meta", {}).get("progressToken")
+            metas[number] = params.get("_meta", {})
             received.append(params["arguments"].get("tag"))
             play(number, params["arguments"]["steps"])
         case "notifications/cancelled":
@@ -87,6 +100,7 @@ def handle(message: JSON) -> None:
         case "tools/list":
             send(id=number, result={"tools": tools})
         case "ping" | "logging/setLevel":
+            received.extend(params[key] for key in params if key == "level")
             send(id=number, result={})
         case _ if number is not None and method is not None:
             send(id=number, error={"code": -32601, "message": f"no {method}"})

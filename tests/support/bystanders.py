@@ -66,7 +66,7 @@ class Holdings:
     def now(cls) -> Holdings:
         """What it holds at this moment. Descriptors are told apart by what they are, and children by their commands."""
         things = Counter(f"descriptor of {name}" for name in _descriptors())
-        for child in psutil.Process().children(recursive=True):
+        for child in psutil.Process().children(recursive=True) if _has_children() else ():
             things[f"process {command_of(child) or 'that has ended'}"] += 1
         things.update(f"thread {thread.name}" for thread in threading.enumerate() if not thread.name.startswith(_POOLS))
         return cls(things, frozenset(task for task in asyncio.all_tasks() if not _is_of_the_runner(task)))
@@ -231,6 +231,15 @@ def _name(definition: JSON) -> str:
 
 async def pid_of(server: Upstream) -> str:
     return text_of(await server.call_tool("pid", {}, FakeRequest()))
+
+
+def _has_children() -> bool:
+    """Whether this process has any. Who they are takes a look at all processes of the machine."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _descriptors() -> list[str]:

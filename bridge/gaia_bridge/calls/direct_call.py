@@ -8,45 +8,18 @@ would send a request to the server, it waits for the response to the one that wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
-from gaia_bridge.contract import Source
+from gaia_bridge.calls.cancellation import Cancellation
+from gaia_bridge.contract import RequestFacts, Source
 from gaia_bridge.text.json_types import JSON
 
 _FIELDS: Final = frozenset({"content", "isError", "resultType", "structuredContent"})
 """Fields of a plain result."""
 
 
-class DirectOrigin(Protocol):
-    """The side of the client."""
-
-    modern: bool
-    """Whether the client speaks 2026-07-28 or later."""
-    principal: Hashable
-    """See `ClientRequest.principal`."""
-    meta: Mapping[str, Any]
-    """See `ClientRequest.meta`."""
-
-    @property
-    def client_capabilities(self) -> Mapping[str, Any]:
-        """See `ClientRequest.client_capabilities`."""
-        ...
-
-    @property
-    def client(self) -> Hashable:
-        """See `ClientRequest.client`."""
-        ...
-
-    @property
-    def owner(self) -> Hashable:
-        """The client; something unique if its connection may carry requests of several."""
-        ...
-
-    @property
-    def log_level(self) -> str | None:
-        """See `ClientRequest.log_level`."""
-        ...
+class DirectOrigin(RequestFacts, Protocol):
+    """The side of the client: the facts about each of its requests, and the way back."""
 
     def answer(self, call: DirectCall, result: JSON) -> bool:
         """Answer with a plain result; return whether that was possible."""
@@ -68,6 +41,11 @@ class DirectRoute(Protocol):
     def target(self) -> tuple[Source, str]:
         """The source, and its name of the tool. The call stays with it, whatever the catalog has later; the source may
         still refuse the call."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """The source that works on the call: that of `target`, or the one inside of a composed one."""
         ...
 
     @property
@@ -117,10 +95,9 @@ class DirectCall:
 
     __slots__ = (
         "_is_done",
-        "_taker",
-        "_takes_over",
         "_waiter",
         "began",
+        "cancellation",
         "connection",
         "error",
         "id",
@@ -172,9 +149,9 @@ class DirectCall:
         """Whether it no longer counts on the side of the server."""
         self.reasons: list[str | None] = []
         """The reasons of cancellations that came before the ordinary call did; the first one counts."""
+        self.cancellation: Cancellation | None = None
+        """The one that the work of the source knows, if it knows any."""
         self._waiter: asyncio.Future[None] | None = None
-        self._takes_over: asyncio.Future[object] | None = None
-        self._taker: object = None
 
     # As a future
 
@@ -217,21 +194,10 @@ class DirectCall:
             self.route.abandon(self)
         self.origin.make_ordinary(self)
 
-    async def ordinary(self) -> object:
-        """Start the ordinary call, and wait until it has taken over; return it."""
-        self.make_ordinary()
-        if self._takes_over is None:
-            self._takes_over = asyncio.get_running_loop().create_future()
-            if self.is_taken:
-                self._takes_over.set_result(self._taker)
-        return await asyncio.shield(self._takes_over)
-
-    def take(self, call: object = None) -> None:
-        """Note that an ordinary call counts on the side of the client from now on; `None`: that there will be none."""
+    def take(self) -> None:
+        """Note that an ordinary call counts on the side of the client from now on, or that there will be none."""
         if not self.is_taken:
-            self.is_taken, self._taker = True, call
-            if self._takes_over is not None:
-                self._takes_over.set_result(call)
+            self.is_taken = True
             self.origin.release(self)
 
     def adopt(self) -> None:
@@ -243,7 +209,6 @@ class DirectCall:
     def dismiss(self, _: object = None) -> None:
         """End the call where no ordinary call has taken it over; the server is notified."""
         self.take()
-        self._taker = None
         if not self.is_adopted:
             self.route.abandon(self)
             self.adopt()
@@ -302,3 +267,9 @@ def direct_of(request: object) -> DirectCall | None:
     """Return the direct call that a request takes over; `None` if there is none, or it was never sent."""
     direct = getattr(request, "direct", None)
     return direct if isinstance(direct, DirectCall) and not direct.is_withdrawn else None
+
+
+def begun_by(source: Source, request: object) -> DirectCall | None:
+    """Return the direct call that a request takes over, if that is a call of this source."""
+    direct = direct_of(request)
+    return direct if direct is not None and direct.route.source is source else None

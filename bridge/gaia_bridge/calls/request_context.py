@@ -14,7 +14,7 @@ wait. Methods that ask (`elicit`, `sample`, `list_roots`) wait for an answer; co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, hops_of
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
-from gaia_bridge.contract import ClientRequest
+from gaia_bridge.contract import ClientRequest, RequestFacts
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.text.json_types import JSON
@@ -103,9 +103,10 @@ class RequestContext:
         request_state: The state of an earlier `input_required` result of this request, as the agent gave it.
     """
 
-    def __init__(self, channel: CallChannel, request: ClientRequest, request_state: str | None) -> None:
+    def __init__(self, channel: CallChannel, request: RequestFacts, request_state: str | None) -> None:
         self._channel = channel
         self._request = request
+        self._client: Hashable = None
         self.request_state = request_state
 
     @property
@@ -261,7 +262,9 @@ class RequestContext:
 
     def as_request(self) -> ClientRequest:
         """Return this request in a form that can be passed on to a server on behalf of the same client."""
-        return _PassedOn(self._channel, self._request)
+        if self._client is None:  # asked once: a request that stands alone says another one each time
+            self._client = self._request.client
+        return _PassedOn(self._channel, self._request, self._client)
 
     def close_stream(self) -> None:
         """Let the client disconnect and fetch the answer later, during very long work.
@@ -274,8 +277,8 @@ class RequestContext:
 class _PassedOn(OwnRequest):
     """A request of the agent, on any event loop. The client of its own request can be asked, whatever its era."""
 
-    def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
-        super().__init__(request.client, request.principal)
+    def __init__(self, channel: CallChannel, request: RequestFacts, client: Hashable) -> None:
+        super().__init__(client, request.principal)
         self._channel = channel
         self._request = request
         self.method = request.method

@@ -30,6 +30,11 @@ _MAX_LEVELS: Final = 16
 """The deepest nesting of a plain schema; the engine handles deeper ones."""
 _MAX_VALUES: Final = 1_000
 """The most values checked here, each in a microsecond; with more of them, the engine is quicker."""
+_MAX_BRANCHES: Final = 8
+_BRANCH_LEVELS: Final = 2
+"""The deepest nesting of a branch of `anyOf`: each branch looks at the whole value."""
+_WITH_BRANCHES: Final = frozenset({"$comment", "$schema", "anyOf", "default", "deprecated", "description", "title"})
+"""The keywords that may stand beside `anyOf`: they say nothing about values."""
 _MAX_NUMBER: Final = 2**53
 """The largest whole number that every reader of JSON distinguishes from its neighbours."""
 _NUMBERS: Final = frozenset({int, float, bool})
@@ -38,7 +43,7 @@ _NUMBERS: Final = frozenset({int, float, bool})
 class PlainSchema:
     """A schema with no more than types, members, items and choices. Created by `of`."""
 
-    __slots__ = ("_choices", "_items", "_levels", "_members", "_others", "_required", "_types")
+    __slots__ = ("_branches", "_choices", "_items", "_levels", "_members", "_others", "_required", "_types")
 
     def __init__(self, levels: int) -> None:
         self._levels = levels
@@ -48,6 +53,7 @@ class PlainSchema:
         self._others: PlainSchema | bool = True
         self._required = frozenset[str]()
         self._items: PlainSchema | None = None
+        self._branches: list[PlainSchema] = []
 
     @classmethod
     def of(cls, schema: Any, levels: int = _MAX_LEVELS) -> PlainSchema | None:
@@ -60,7 +66,7 @@ class PlainSchema:
             take = takers.get(keyword)
             if take is None or not take(held):
                 return None
-        return plain
+        return None if plain._branches and not schema.keys() <= _WITH_BRANCHES else plain
 
     def fits(self, value: Any) -> bool:
         """Whether a value surely fits; `False` may be wrong."""
@@ -68,6 +74,8 @@ class PlainSchema:
 
     def _fits(self, value: Any, left: int) -> int:
         """Return the number of values that may still be checked after this one; negative if it does not surely fit."""
+        if self._branches:
+            return max(branch._fits(value, left - len(self._branches)) for branch in self._branches)
         item: object = value
         kind = type(item)
         if self._types is not None and kind not in self._types:
@@ -113,6 +121,8 @@ class PlainSchema:
             "$comment": _is_text,
             "$schema": self._take_dialect,
             "additionalProperties": self._take_others,
+            "anyOf": self._take_branches,
+            "const": lambda held: self._take_choices([held]),
             "default": _is_plain_default,
             "deprecated": _is_flag,
             "description": _is_text,
@@ -168,6 +178,13 @@ class PlainSchema:
         choices: set[tuple[type, object]] = {(type(choice), choice) for choice in held}
         self._choices = frozenset(choices)
         return len(choices) == len(held)
+
+    def _take_branches(self, held: Any) -> bool:
+        if not is_array(held) or not 0 < len(held) <= _MAX_BRANCHES:
+            return False
+        branches = [self.of(item, min(self._levels - 1, _BRANCH_LEVELS)) for item in held]
+        self._branches = [branch for branch in branches if branch is not None]
+        return len(self._branches) == len(held)
 
     def _take_dialect(self, held: Any) -> bool:
         return held in _DIALECTS and self._levels == _MAX_LEVELS

@@ -11,7 +11,7 @@ from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.protocol.revisions import BATCHING_REVISIONS, HANDSHAKE_REVISIONS
 from gaia_bridge.protocol.shapes import is_identifier
-from gaia_bridge.text.json_text import encode_json, from_json, to_json, valid_json
+from gaia_bridge.text.json_text import encode_json, parse, to_json, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 
 _NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 def decoded(content: bytes) -> Any:
     """Parse the JSON value that a client sent, or return a `Refusal` if it is not JSON (JSON-RPC 2.0, section 5.1)."""
     try:
-        return from_json(content)
+        return parse(content)
     except ValueError as error:
         return Refusal(PARSE_ERROR, f"Parse error: not JSON in UTF-8 ({error})", _identifier_in(content))
 

@@ -177,8 +177,6 @@ class Backlog:
         del state.turns[call]
         if not state.turns:
             del self._clients[client]
-        elif state.waiting:
-            self._wake(state)
 
     def begin_at_once(self, client: Hashable, target: Target) -> CallTurn:
         """Return the turn of a call that is being made already."""

@@ -112,7 +112,8 @@ class Call:
         self.request_state: str | None = None
         self.address = host
         """The address of the client, if the request stands alone."""
-        self.cancellation = Cancellation()
+        begun = None if direct is None else direct.cancellation
+        self.cancellation = begun or Cancellation()
         self.is_cancelled = False
         self._task: asyncio.Task[Any] | None = None
         self.has_free_id = True
@@ -156,7 +157,7 @@ class Call:
         direct = self.direct
         self.has_free_id = self.connection.received.begin(self.id, self, direct)
         if direct is not None:
-            direct.take(self)
+            direct.take()
             if direct.reasons:
                 self.cancel(direct.reasons[0])
 

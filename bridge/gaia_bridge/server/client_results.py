@@ -125,14 +125,9 @@ class ClientResults:
         texts = f"[Piece {piece} of {self._kept.pieces(address)}]", contents[0]["text"]
         return {"resultType": "complete", "content": [{"type": "text", "text": text} for text in texts]}
 
-    def given_whole(self, client_info: Mapping[str, Any]) -> tuple[int, bool]:
-        """Return the most bytes of a result that a client, which is no bridge, is given unchanged.
-
-        Return also whether that is so for results with structured content.
-        """
-        limit, facts = self._limit_of(client_info)
-        most = min(limit or sys.maxsize, self._large)
-        return most, not (facts.prefers_structured and (limit or self._uses_table))
+    def given_whole(self, client_info: Mapping[str, Any]) -> int:
+        """Return the most bytes of a result of texts that a client, which is no bridge, is given unchanged."""
+        return min(self._limit_of(client_info)[0] or sys.maxsize, self._large)
 
     def _limit(self, call: Call) -> tuple[int, KnownClient]:
         """Return the bytes that the client of a call passes on, 0 for any number; and the other facts about it."""

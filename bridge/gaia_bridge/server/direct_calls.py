@@ -17,8 +17,6 @@ from gaia_bridge.server.call_log import client_of, number_of
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
-from gaia_bridge.server.direct_source import SourceRoute
-from gaia_bridge.text.json_text import may_be_too_deep
 from gaia_bridge.text.json_types import JSON, is_object
 
 _METHOD: Final = "tools/call"
@@ -96,7 +94,7 @@ class DirectCalls:
         if target is None:
             return None  # not remembered: a client can make up names without end
         source, own = target
-        route = source.direct_tool(own) if isinstance(source, OffersDirect) else SourceRoute(source, own)
+        route = source.direct_tool(own) if isinstance(source, OffersDirect) else None
         if route is not None and route.deadline < self._patience:
             route = None  # the deadline of an ordinary call is watched from the beginning
         self.routes[name] = route
@@ -132,6 +130,11 @@ class DirectClient:
         name: The tool that is called, if the requests can call no other.
     """
 
+    method = _METHOD
+    input_responses = _NOTHING
+    request_state: str | None = None
+    is_relayed = False  # requests that a bridge or an agent sends for its clients are never direct
+
     def __init__(
         self,
         calls: DirectCalls,
@@ -150,8 +153,7 @@ class DirectClient:
         self._name = name
         self._received = connection.received.in_flight
         self.principal: Hashable = connection if address is None else address
-        self._most, self._is_structured = calls.results.given_whole(self.client_info)
-        self._most = min(self._most, _BYTES)
+        self._most = min(calls.results.given_whole(self.client_info), _BYTES)
         self._parameters = 3 if modern else 2
         self._logged: tuple[str, int] | None = None
 
@@ -161,17 +163,27 @@ class DirectClient:
         return self.connection if self.address is None else object()
 
     @property
-    def owner(self) -> Hashable:
-        """See `DirectOrigin.owner`."""
-        return object() if self.connection.is_shared else self.client
-
-    @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """See `ClientRequest.client_capabilities`."""
         if not self.modern:
             return self.connection.client_capabilities
         declared: Mapping[str, Any] = self.meta.get(CLIENT_CAPABILITIES_KEY, _NOTHING)
         return declared
+
+    @property
+    def client_info(self) -> Mapping[str, Any]:
+        """See `ClientRequest.client_info`."""
+        return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
+
+    @property
+    def session_key(self) -> str | None:
+        """See `ClientRequest.session_key`."""
+        return self.connection.key if self.address is None else None
+
+    @property
+    def client_folder(self) -> str | None:
+        """See `ClientRequest.client_folder`."""
+        return self.connection.client_folder
 
     @property
     def log_level(self) -> str | None:
@@ -232,7 +244,7 @@ class DirectClient:
             body = encoded_read_result(call.id, result)
         except (TypeError, ValueError, RecursionError):  # a value of the source that JSON does not have as it is
             return False
-        if (size := len(body)) > self._most or ("structuredContent" in result and not self._takes_structured(body)):
+        if (size := len(body)) > self._most:
             return False
         name, now = call.target[1], time.monotonic()
         del calls.in_flight[call], self._received[call.id]
@@ -249,15 +261,6 @@ class DirectClient:
             leave(CallRecord(who, number, _METHOD, name[:KEPT], source, "ok", seconds, call.size, size))
         call.place.send_direct(body, self)
         return True
-
-    def _takes_structured(self, body: bytes) -> bool:
-        """Return whether the client takes structured content, which must not be nested too deep."""
-        return self._is_structured and not may_be_too_deep(body)
-
-    @property
-    def client_info(self) -> Mapping[str, Any]:
-        """See `ClientRequest.client_info`."""
-        return self.meta.get(CLIENT_INFO_KEY, _NOTHING) if self.modern else self.connection.client_info
 
     def make_ordinary(self, call: DirectCall) -> None:
         """Take the ordinary way with the request. The tool takes it from the beginning after some odd results."""

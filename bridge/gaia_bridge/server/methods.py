@@ -20,7 +20,6 @@ from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_ski
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
-from gaia_bridge.server.direct_source import first_of
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.introduction import wait_for_offers
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
@@ -152,8 +151,7 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = first_of(direct, partial(source.call_tool, own, arguments))
-            result = await brought_to_an_end(ask, call, self._settings.agent)
+            result = await brought_to_an_end(partial(source.call_tool, own, arguments), call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:
                 raise

@@ -18,6 +18,8 @@ from gaia_bridge.text.json_types import MAX_NESTING, is_array, is_object, is_too
 _ENCODER: Final = msgspec.json.Encoder()
 encode_json: Final = _ENCODER.encode
 """Writes a value that was read from JSON, and is not nested deep."""
+parse: Final = jiter.from_json
+"""`from_json` for bytes, without the step around it: most messages are read with this."""
 _DEEP_LINE: Final = b"\n" + b" " * MAX_NESTING
 """Begins a line of JSON with an indentation of one that holds a value within `MAX_NESTING` levels, or more."""
 

@@ -159,7 +159,8 @@ def add(
     pasted = openapi is None and (is_pasted(name) or (len(command) == 1 and is_pasted(command[0])))
     if from_registry.used and (not pasted or from_registry.used != ["--yes"]):
         first = "; the name comes first: gaia-bridge add NAME COMMAND" if from_registry.used[0] == "--name" else ""
-        raise click.UsageError(f"{from_registry.used[0]} goes with registry:NAME alone{first}")
+        what = "registry:NAME or JSON" if from_registry.used[0] == "--yes" else "registry:NAME"
+        raise click.UsageError(f"{from_registry.used[0]} goes with {what} alone{first}")
     if pasted:
         if typed.says_how or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")

@@ -132,8 +132,20 @@ def _whole(word: object, before: object, folder: Path, changed: list[str]) -> ob
 
 
 def _is_folder(text: str, option: object, folder: Path) -> bool:
-    """Return whether a word names a folder, because an option before it expects one: else it may be any name."""
-    return isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None and os.path.isdir(folder / text)
+    """Return whether a word names a folder: by a slash, or by an option before it. Else it may be any name."""
+    is_expected = isinstance(option, str) and _WITH_FOLDER.fullmatch(option) is not None
+    return (is_expected or os.sep in text) and os.path.isdir(folder / text)
+
+
+def _note_bare_folders(entry: JSON, folder: Path) -> None:
+    """Note the arguments that are names of folders here, and that the program looks for elsewhere."""
+    args = entry.get("args")
+    if "cwd" in entry or not is_array(args):
+        return
+    for word in args:
+        if isinstance(word, str) and word and os.sep not in word and os.path.isdir(folder / word):
+            note = f"note: {word!r} is passed on as it is; if it is the folder here, write {os.path.join('.', word)}"
+            click.echo(printable(note, None), err=True)
 
 
 _LATER = "set it, or say --no-connect: then it may come later"
@@ -185,7 +197,9 @@ def keep(name: str, entry: JSON, place: KeptIn, as_json: bool) -> int:
         raise target.error
     changed: list[str] = []
     if target.kind is not LayerKind.LOCAL:  # an entry of a local file is only used in its own folder
-        entry, changed = portable(entry, place.folder or current_folder())
+        folder = place.folder or current_folder()
+        entry, changed = portable(entry, folder)
+        _note_bare_folders(entry, folder)
     spec = _understood(name, entry, target, later=place.untried)
     login = None if spec is None or place.untried else _login_needed(spec, as_json)
     for change in changed:
@@ -249,8 +263,8 @@ def _note_shipped_agents() -> None:
 
     if InstalledFiles().has_any():
         note = (
-            "note: editors that start `gaia-bridge connect` without --agent have your servers from now on, and the "
-            "agents that ship no longer; to have both: gaia-bridge install EDITOR --agent code --agent project"
+            "note: editors that start `gaia-bridge connect` without --agent have your servers from now on, instead of "
+            "the agents code and project; to have both: gaia-bridge install EDITOR code project"
         )
         click.echo(note, err=True)
 

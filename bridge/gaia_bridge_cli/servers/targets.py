@@ -155,8 +155,16 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     except ConfigError as error:
         if error.place != repr(text):  # a file that cannot be read: nobody knows whether it lists the target
             raise
-        hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint and not config else error.hint
+        hint = _agent_file_like(text) or error.hint
+        hint = f"{hint}; no bridge at {base} publishes it either" if hint and not config else hint
         raise ConfigError(error.place, error.problem, f"{hint}; {_EXPECTED}" if hint else "") from None
+
+
+def _agent_file_like(text: str) -> str:
+    """Return a hint at the Python file here that was probably meant; empty if there is none."""
+    from gaia_bridge.text.likeness import did_you_mean
+
+    return did_you_mean(text, sorted(file.name for file in Path().glob("*.py")))
 
 
 def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from gaia_bridge.protocol.names import MAX_SERVER_NAME, is_server_name
 from gaia_bridge.text.escaping import one_line
 from gaia_bridge.text.json_types import JSON, is_object
+from gaia_bridge.text.web_addresses import is_loopback_host
 from gaia_bridge_desk.editors.jsonc import strict
 from gaia_bridge_desk.editors.reading import Found, ReferenceValues, found_in, servers_in
 
@@ -207,7 +208,8 @@ def _refuse_slip(line: str) -> None:
             f"and an MCP server is added by `gaia-bridge add NAME python {file}`"
         )
     if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not os.path.exists(line):
-        raise click.UsageError(f"{line!r} is no program; did you mean https://{line}?")
+        scheme = "http" if is_loopback_host(re.split("[:/]", line)[0]) else "https"
+        raise click.UsageError(f"{line!r} is no program; did you mean {scheme}://{line}?")
 
 
 _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl"})

@@ -455,13 +455,14 @@ class Slow(FakeModel):
         yield Reply("")
 
 
-def test_a_turn_whose_loop_ends_is_an_error_and_no_silence() -> None:
+def test_a_turn_whose_loop_ends_is_an_error_and_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Slow()
     agent = Agent(silent_mode=True, model=model)
     with ThreadPoolExecutor(2) as pool:
         ran, streamed = pool.submit(agent.run, "go"), pool.submit(lambda: list(agent.stream("go", session_id="b")))
         for _ in (ran, streamed):  # one that begins after the end has a new loop, and waits for ever
             assert model.begun.acquire(timeout=PATIENCE)
+        monkeypatch.setattr(BACKGROUND, "is_over", False)  # so that it is False again afterwards
         BACKGROUND._end_at_exit()  # pyright: ignore[reportPrivateUsage]  # as at the end of the process
         for answer in (ran, streamed):
             with pytest.raises(RuntimeError, match="has ended"):

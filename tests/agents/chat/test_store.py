@@ -135,7 +135,9 @@ LONE_SURROGATES = st.characters(categories=["Cs"]).map(lambda half: f"half {half
 MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     name=st.text(),
     messages=st.lists(st.dictionaries(st.text() | LONE_SURROGATES, JSON_VALUES | LONE_SURROGATES, max_size=3)),

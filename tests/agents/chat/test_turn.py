@@ -172,7 +172,7 @@ CALLS = st.lists(st.tuples(NAMES, JSON_TEXTS | TEXTS), max_size=4)
 ANSWERS = st.lists(st.tuples(TEXTS, CALLS), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(said=ANSWERS)
 def test_whatever_a_model_says_the_turn_goes_on_and_what_it_is_told_can_be_sent(
     said: list[tuple[str, list[tuple[str, str]]]],

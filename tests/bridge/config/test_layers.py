@@ -429,7 +429,7 @@ def test_a_projects_servers_count_only_when_approved(project: Path) -> None:
 
 
 @pytest.mark.requirement("F-099a", "S0-49")
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(
     before=st.dictionaries(st.text(), JSON_VALUES, max_size=3),
     after=st.dictionaries(st.text(), JSON_VALUES, max_size=3),

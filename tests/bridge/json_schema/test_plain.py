@@ -42,6 +42,8 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "additionalProperties": st.booleans() | inner,
         "items": inner,
         "enum": st.lists(VALUES, max_size=4),
+        "const": VALUES,
+        "anyOf": st.lists(inner, max_size=3),
         "title": NAMES | SCALARS,
         "default": VALUES,
         "examples": VALUES,
@@ -78,6 +80,10 @@ def fitting(schema: Any) -> st.SearchStrategy[Any]:
     """Values that a plain schema was made for."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of(map(fitting, schema["anyOf"]))
+    if "const" in schema or schema["type"] == "null":
+        return st.just(schema.get("const"))
     match schema.get("type"):
         case "object":
             members = schema["properties"]
@@ -101,6 +107,8 @@ TOOL: Any = {
     "properties": {
         "path": {"type": "string", "description": "Where"},
         "depth": {"type": "integer", "default": 3},
+        "order": {"anyOf": [{"const": "name", "type": "string"}, {"type": "null"}], "default": None},
+        "sizes": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]},
         "kinds": {"type": "array", "items": {"enum": ["file", "folder", None, 1]}, "default": []},
         "options": {
             "type": "object",

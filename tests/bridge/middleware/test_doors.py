@@ -28,7 +28,6 @@ pytestmark = pytest.mark.anyio
 
 TO_SOURCES: Final = {
     "gaia_bridge/sources/composition/composed.py": "a source that delegates to the one inside of it",
-    "gaia_bridge/server/direct_source.py": "plain calls at endpoints that have no middleware",
     "gaia_bridge/server/methods.py": "what answers requests, which the middleware is around",
     "gaia_bridge/server/skill_methods.py": "the files of a skill, for those methods",
 }

@@ -92,7 +92,7 @@ def nearly(shape: Shape, depth: int = 0) -> st.SearchStrategy[Any]:
             return ODD_VALUES
 
 
-@settings(max_examples=500)
+@settings(max_examples=20 * settings().max_examples)
 @given(name=st.sampled_from(sorted(ALL)), data=st.data())
 def test_what_is_accepted_in_one_go_is_what_fits(name: str, data: st.DataObject) -> None:
     shape = ALL[name]

@@ -7,7 +7,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import httpx2
@@ -17,7 +17,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server import backlog as module
-from gaia_bridge.server.backlog import Backlog, CallTurn
+from gaia_bridge.server.backlog import Backlog, CallTurn, Target
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
@@ -396,3 +396,47 @@ async def test_when_too_much_waits_for_the_process_the_fullest_way_that_can_be_e
     for turn in turns:
         turn.over()
     assert backlog.held == 0
+
+
+class Direct(NamedTuple):
+    target: Target
+
+
+async def answered_once(backlog: Backlog, target: str, size: int) -> Direct:
+    turn = await begun(backlog, "anyone", target)
+    turn.answered(size)
+    turn.over()
+    return Direct(("tools/call", target))
+
+
+async def test_a_call_is_direct_where_a_small_answer_is_expected_and_little_waits_for_its_client(
+    backlog: Backlog,
+) -> None:
+    small, large = await answered_once(backlog, "small", 1), await answered_once(backlog, "large", 5)
+    assert not backlog.begin_direct("one", Direct(("tools/call", "unknown")))
+    assert not backlog.begin_direct("one", large)
+    assert backlog.begin_direct("one", small)
+    assert backlog.targets == [small.target]
+    backlog.end_direct("one", small, 1)
+    assert backlog.targets == []
+    full = await begun(backlog, "one", "full")
+    full.answered(10)
+    assert not backlog.begin_direct("one", small)
+    assert backlog.begin_direct("two", small)
+    full.over()
+    assert backlog.begin_direct("one", small)
+    backlog.end_direct("one", small, 5)
+    assert not backlog.begin_direct("one", small), "its last answer was large"
+    backlog.end_direct("two", small)
+
+
+async def test_a_direct_call_does_not_overtake_calls_that_wait_for_the_same_client() -> None:
+    backlog = Backlog(BacklogLimits(at_once=1, patience=PATIENCE))
+    small = await answered_once(backlog, "small", 1)
+    first = await begun(backlog, "one", "unknown")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(begun, backlog, "one", "unknown")
+        await anyio.wait_all_tasks_blocked()
+        assert not backlog.begin_direct("one", small)
+        tasks.cancel_scope.cancel()
+    first.over()

@@ -38,6 +38,8 @@ class RawClient:
         self._revision = revision
         self._session = ""
         self._number = 0
+        self._ahead = b""
+        """The bytes that came behind the last answer."""
 
     async def greet(self) -> None:
         """Open a session, in the handshake era."""
@@ -53,27 +55,39 @@ class RawClient:
 
     async def call(self, name: str, arguments: JSON, **more: Any) -> tuple[str, Any]:
         """Return the status line and the content of an answer, in which its id is left out."""
+        message, headers = self._message(name, arguments, **more)
+        head, body = await self.send(message, headers)
+        return head, _comparable(body.replace(str(100 + self._number), "ID"))
+
+    async def both(self, name: str, first: JSON, second: JSON) -> tuple[str, str]:
+        """Send two calls at once; return the bodies of the answers in the order in which they come."""
+        requests = [self._request(*self._message(name, arguments)) for arguments in (first, second)]
+        await self._stream.send(b"".join(requests))
+        return (await self.answer())[1], (await self.answer())[1]
+
+    def _message(self, name: str, arguments: JSON, **more: Any) -> tuple[JSON, str]:
         self._number += 1
         params: JSON = {"name": name, "arguments": arguments, **more}
         headers = ""
         if self._revision == "2026-07-28":
             params["_meta"] = META
             headers = f"mcp-method: tools/call\r\nmcp-name: {name}\r\n"
-        message = {"jsonrpc": "2.0", "id": 100 + self._number, "method": "tools/call", "params": params}
-        head, body = await self.send(message, headers)
-        return head, _comparable(body.replace(str(100 + self._number), "ID"))
+        return {"jsonrpc": "2.0", "id": 100 + self._number, "method": "tools/call", "params": params}, headers
 
-    async def send(self, message: JSON, headers: str = "") -> tuple[str, str]:
+    def _request(self, message: JSON, headers: str = "") -> bytes:
         body = json.dumps(message).ljust(900)
-        await self._stream.send(
+        return (
             f"POST /mcp HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
             f"accept: application/json, text/event-stream\r\nmcp-protocol-version: {self._revision}\r\n"
-            f"{self._session}{headers}content-length: {len(body)}\r\n\r\n{body}".encode()
-        )
+            f"{self._session}{headers}content-length: {len(body)}\r\n\r\n{body}"
+        ).encode()
+
+    async def send(self, message: JSON, headers: str = "") -> tuple[str, str]:
+        await self._stream.send(self._request(message, headers))
         return await self.answer()
 
     async def answer(self) -> tuple[str, str]:
-        came = b""
+        came, self._ahead = self._ahead, b""
         while b"\r\n\r\n" not in came:
             came += await self._stream.receive()
         head, _, body = came.partition(b"\r\n\r\n")
@@ -82,6 +96,7 @@ class RawClient:
             length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
             while len(body) < length:
                 body += await self._stream.receive()
+            body, self._ahead = body[:length], body[length:]
         else:
             while not body.endswith(b"0\r\n\r\n"):
                 body += await self._stream.receive()
@@ -161,6 +176,7 @@ BEHAVIOURS: Final[tuple[tuple[str, JSON, JSON], ...]] = (
     ("split", {}, {}),
     ("grow", {"by": 0}, {"by": 2}),
     ("announce", {"uri": "a://b"}, {"uri": "a://b"}),
+    ("meta", {}, {"a": float("inf")}),
     ("pid", {}, {"line": "one\ntwo", "number": 1e3, "big": 2**70, "nested": [[[{}]]]}),
 )
 

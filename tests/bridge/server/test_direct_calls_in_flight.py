@@ -18,7 +18,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.errors import ToolError
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy, LiveToken
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings, UpstreamLimits
@@ -43,7 +43,7 @@ class Client:
 
     def __init__(self, http: httpx2.AsyncClient, url: str, revision: str, session: str = "") -> None:
         self._http = http
-        self._url = url
+        self.url = url
         self.modern = revision == "2026-07-28"
         self.headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": revision}
         if session:
@@ -57,7 +57,7 @@ class Client:
         revision = self.headers["mcp-protocol-version"]
         about = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": META_INFO}
         message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}
-        answer = await self._http.post(self._url, json=message, headers=self.headers)
+        answer = await self._http.post(self.url, json=message, headers=self.headers)
         self.headers["mcp-session-id"] = answer.headers["mcp-session-id"]
 
     def message(self, steps: list[Any], tag: str = "", number: int = 5, name: str = DO, **meta: Any) -> JSON:
@@ -73,7 +73,7 @@ class Client:
             name = message["params"].get("name")
             named = {"mcp-method": message["method"], **({} if name is None else {"mcp-name": name})}
         headers = {**self.headers, **named, "content-type": "application/json"}
-        answer = await self._http.post(self._url, content=json.dumps(message).ljust(900), headers=headers)
+        answer = await self._http.post(self.url, content=json.dumps(message).ljust(900), headers=headers)
         lines = [line.removeprefix("data: ") for line in answer.text.split("\r\n") if line.startswith("data: {")]
         said = [json.loads(line) for line in lines or ([answer.text] if answer.text else [])]
         return said if answer.is_success else [answer.status_code, *said]
@@ -96,7 +96,7 @@ class Client:
         said: list[Any] = []
         message, headers = self.message(steps), {**self.headers, "content-type": "application/json"}
         content = json.dumps(message).ljust(900)
-        async with self._http.stream("POST", self._url, content=content, headers=headers) as stream:
+        async with self._http.stream("POST", self.url, content=content, headers=headers) as stream:
             async for line in stream.aiter_lines():
                 if line.startswith("data: {"):
                     said.append(json.loads(line.removeprefix("data: ")))
@@ -105,7 +105,7 @@ class Client:
         return said
 
     async def end_session(self) -> None:
-        assert (await self._http.delete(self._url, headers=self.headers)).status_code == 200
+        assert (await self._http.delete(self.url, headers=self.headers)).status_code == 200
 
 
 META_INFO: Final = META["io.modelcontextprotocol/clientInfo"]
@@ -147,13 +147,23 @@ class World:
 
 @asynccontextmanager
 async def world(
-    revision: str, *, direct: bool, limits: UpstreamLimits | None = None, quick_answer: float = 1.0
+    revision: str,
+    *,
+    direct: bool,
+    limits: UpstreamLimits | None = None,
+    quick_answer: float = 1.0,
+    options: ServerOptions | None = None,
+    servers: str = "",
+    sessions: int = 256,
 ) -> AsyncGenerator[World]:
+    """A bridge whose clients have a revision, with a server of that revision, or of another (`servers`)."""
     upstream = limits or UpstreamLimits()
-    settings = Settings(direct_calls=direct, upstream=upstream, http=HttpLimits(quick_answer=quick_answer))
+    http = HttpLimits(quick_answer=quick_answer, sessions=sessions)
+    settings = Settings(direct_calls=direct, upstream=upstream, http=http)
     env = {"DIRECT": str(direct)}  # another server: the lists of a server are remembered
-    more = ("modern",) if revision == "2026-07-28" else ()
-    spec = StdioServerSpec("up", sys.executable, ("-S", str(TESTS / "servers" / "scripted_server.py"), *more), env)
+    more = ("modern",) if (servers or revision) == "2026-07-28" else ()
+    script = str(TESTS / "servers" / "scripted_server.py")
+    spec = StdioServerSpec("up", sys.executable, ("-S", script, *more), env, options=options or ServerOptions())
     async with serving({}, settings) as (url, bridge), AsyncExitStack() as stack:
         await bridge.add_upstream(spec)
         yield World(url, bridge, revision, stack)
@@ -200,7 +210,7 @@ async def its_session_ends(world: World, seen: list[Any]) -> None:
             await (await world.client()).call([["release", "it"], *NOW])
         else:
             await (await world.client(client.session)).end_session()
-    seen += [held, await (await world.client()).received()]
+    seen += [held, await client.call(NOW), await (await world.client()).received()]
 
 
 async def its_server_dies(world: World, seen: list[Any]) -> None:
@@ -227,6 +237,7 @@ async def its_id_is_used_again(world: World, seen: list[Any]) -> None:
     async with anyio.create_task_group() as tasks:
         await world.in_flight(tasks, held, client)
         other = await world.client("" if world.modern else client.session)
+        await other.call(NOW)
         seen += await other.call(NOW, "second", number=7)
         await other.call([["release", "it"], *NOW], number=8)
     seen += [held, await (await world.client()).received()]

@@ -100,12 +100,12 @@ def test_a_pasted_file_of_variables_counts(run: Run) -> None:
 
 
 def test_the_first_server_is_said_to_take_the_place_of_the_agents_that_ship_in_editors(run: Run) -> None:
-    told = "the agents that ship no longer"
+    told = "instead of the agents code and project"
     add = ("add", "--no-connect", "--force")
     assert told not in run(*add, "x", COMMAND)[2], "no editor has the bridge"
     assert run("remove", "x")[0] == run("install", "codex", "--yes")[0] == 0
     code, _, err = run(*add, "x", COMMAND)
-    assert (code, told in err, "--agent code --agent project" in err) == (0, True, True), err
+    assert (code, told in err, "gaia-bridge install EDITOR code project" in err) == (0, True, True), err
     assert told not in run(*add, "y", COMMAND)[2], "it is the second one"
 
 

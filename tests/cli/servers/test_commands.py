@@ -235,6 +235,13 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     assert "did you mean 'weather'?" in err
 
 
+def test_a_name_like_that_of_a_file_of_the_folder_is_led_to_the_file(run: Run) -> None:
+    Path("hello_agent.py").touch()
+    for name in ("hello", "hello_agent"):
+        code, _, err = run("call", name, "greet")
+        assert (code, "did you mean 'hello_agent.py'?" in err) == (78, True), err
+
+
 def test_a_tool_that_calls_input_is_led_to_questions_and_not_to_a_terminal(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -873,7 +880,7 @@ def test_a_bridge_that_wants_a_token_says_how_it_is_used(run: Run, tmp_path: Pat
     ("arguments", "hint"),
     [
         (["x", "mcp.example.invalid/mcp"], "did you mean https://mcp.example.invalid/mcp?"),
-        (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
+        (["x", "localhost:8000/mcp"], "did you mean http://localhost:8000/mcp?"),
         (["--scope", "user", "x", "https://x.org"], "no such option: --scope; a URL is recognised by itself"),
         (["x", "FOO=bar"], "the command is missing after FOO"),
         (["--env", "A b", "x", "y"], "expected NAME=VALUE, or NAME for a variable that you have"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gaia_bridge.text.json_types import JSON, is_array
 from gaia_bridge_cli.servers.keeping import portable
+from tests.cli.running import Run, entries
 from tests.support.workspaces import write_files
 
 
@@ -66,6 +68,15 @@ def test_what_looks_around_in_its_folder_is_started_there(tmp_path: Path, words:
     made, _ = portable({"command": command, "args": args}, tmp_path)
     assert made.get("cwd") == (str(tmp_path) if stays else None)
     assert portable({"command": command, "args": args, "cwd": "/x"}, tmp_path)[0]["cwd"] == "/x"
+
+
+@pytest.mark.parametrize(("word", "note"), [("sub", "write ./sub"), ("sub/", ""), ("./sub", ""), ("none", "")])
+def test_a_word_that_is_the_name_of_a_folder_is_noted(run: Run, word: str, note: str) -> None:
+    Path("sub").mkdir()
+    code, _, err = run("add", "--no-connect", "x", "npx", "-y", "some-server", word)
+    kept = entries()["x"]["args"][-1]
+    assert (code, kept) == (0, os.path.abspath("sub") if word in {"sub/", "./sub"} else word)
+    assert ("is passed on as it is" in err, note in err) == (bool(note), True), err
 
 
 def test_the_paths_in_options_are_written_whole(tmp_path: Path) -> None:

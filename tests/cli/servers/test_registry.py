@@ -442,6 +442,7 @@ def test_an_answer_about_another_server_is_not_used(run: Run, running: Registry)
         (("registry:a/b", "npx", "x"), "leave out what comes after it"),
         (("--sse", "registry:a/b"), "--openapi and --sse do not go with registry:"),
         (("--package", "npm", "x", "npx x"), "--package goes with registry:NAME alone"),
+        (("--yes", "x", "npx x"), "--yes goes with registry:NAME or JSON alone"),
         (("--name", "x", "--", "npx", "x"), "the name comes first: gaia-bridge add NAME COMMAND"),
         (("--set", "a", "registry:com.example/acme"), "expected NAME=VALUE"),
         (("--env", "A=1", "registry:com.example/acme"), "--env, --cwd and --inherit-env are for a package"),

@@ -364,7 +364,7 @@ FURTHER: dict[str, st.SearchStrategy[Any]] = {"description": TEXTS, "outputSchem
 TOOLS: st.SearchStrategy[list[JSON]] = st.lists(st.fixed_dictionaries(FIELDS, optional=FURTHER), max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(TEXTS, TOOLS, st.lists(st.fixed_dictionaries({"name": TEXTS, "uri": TEXTS, "uriTemplate": TEXTS}), max_size=3))
 def test_whatever_a_server_says_the_module_runs(server: str, tools: list[JSON], others: list[JSON]) -> None:
     source = client_module(ServerOffer(server, tools, others, others, others))

@@ -14,7 +14,7 @@ from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.gaia_calls import GaiaCalls, QueryResult
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
 from gaia.agents.base.tool_class import Tool
-from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry, method_entries
+from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry, is_published_alone, method_entries
 from gaia.agents.chat.limits import DEFAULT_SESSION, SERVED_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
@@ -330,8 +330,17 @@ class Agent(GaiaCalls):
         serve(self, **options)
 
     def _published_tools(self, decorated: Collection[str]) -> dict[str, ToolEntry]:
-        """Return the tools of the registry without those decorated in the class, which are published by themselves."""
-        return {name: entry for name, entry in self.tool_registry.snapshot().items() if name not in decorated}
+        """Return the tools of the registry without those that are published by themselves.
+
+        These are the methods decorated in the class, and shared functions of a module that is served beside the agent.
+        The agent publishes such a function as well if its own module has imported it.
+        """
+        tools, module = self.tool_registry.snapshot(), type(self).__module__
+        return {
+            name: entry
+            for name, entry in tools.items()
+            if name not in decorated and ("_owner" in entry or not is_published_alone(entry, module))
+        }
 
     def _says_who_it_is(self) -> bool:
         return bool(self._given_prompt) or type(self)._get_system_prompt is not Agent._get_system_prompt

@@ -37,7 +37,7 @@ from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.protocol.names import source_prefix
 from gaia_bridge.runtime.unloading import on_unload
 from gaia_bridge.sources.functions.collection import decorated_functions, has_decorated_members
-from gaia_bridge.sources.functions.marks import ToolMark, add_mark, expect_function
+from gaia_bridge.sources.functions.marks import ToolMark, add_mark, expect_function, is_of_its_module
 from gaia_bridge.text.json_types import JSON, is_object
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ __all__ = [
     "get_tool_display_label",
     "get_tool_display_name",
     "given_entry",
+    "is_published_alone",
     "matching_tools",
     "method_entries",
     "parameters_of",
@@ -281,6 +282,21 @@ def _forget(modules: Collection[str]) -> Callable[[Collection[str]], None]:
 def _module_of(entry: ToolEntry) -> str:
     function = entry["function"]
     return str(getattr(getattr(function, "raw_function", function), "__module__", ""))
+
+
+def is_published_alone(entry: ToolEntry, user: str) -> bool:
+    """Return whether a shared tool is published with its own module, and another module does not use it.
+
+    Args:
+        entry: The tool's entry.
+        user: The name of the other module, which may have imported the function or its module.
+    """
+    function = getattr(entry["function"], "raw_function", None)
+    if not is_of_its_module(function):
+        return False
+    module = sys.modules.get(_module_of(entry))
+    values = vars(sys.modules[user]).values() if user in sys.modules else ()
+    return not any(value is function or value is module for value in values)
 
 
 on_unload(_forget)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.client.change_watcher import ChangeWatcher
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia.mcp.client.server_config import configured_server
@@ -206,7 +207,7 @@ class MCPClient:
             try:
                 tools = self.fetch_tools()
             except Exception as error:  # as in `connect`
-                logger.warning("MCP server '%s' did not list its tools: %s", self.name, error)
+                logger.log(_failure_level(), "MCP server '%s' did not list its tools: %s", self.name, error)
                 return []
         return list(tools)
 
@@ -388,7 +389,8 @@ class MCPClient:
         self.last_error = problem
         if problem:
             self._disconnect_quietly()
-            logger.warning("MCP server '%s' is not connected: %s%s", self.name, problem, self._last_words())
+            words = self._last_words()
+            logger.log(_failure_level(), "MCP server '%s' is not connected: %s%s", self.name, problem, words)
             return False
         self._log("connected to %s", self.server_info or "a server without a name")
         return True
@@ -502,6 +504,11 @@ class MCPClient:
     def _log(self, message: str, *values: object) -> None:
         if self.debug:
             logger.debug(f"MCP server '%s': {message}", self.name, *values)  # noqa: G004 - only ours
+
+
+def _failure_level() -> int:
+    """Return the log level of a failure: the end of the process cuts connections short, which is none."""
+    return logging.DEBUG if BACKGROUND.is_over else logging.WARNING
 
 
 def disconnect(client: MCPClient) -> None:

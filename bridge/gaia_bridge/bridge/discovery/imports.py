@@ -27,6 +27,7 @@ from gaia_bridge.text.likeness import did_you_mean
 _NOT_IMPORTED = re.compile("cannot import name '(?P<name>[^']+)' from '(?P<module>[^']+)'")
 _FOR_AUTHORS: Final = ("gaia.agents.base", "gaia.mcp", "gaia_bridge", "gaia")
 """The packages whose names authors of agents import."""
+_AS_PROGRAM: Final = "publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 
 
@@ -82,12 +83,14 @@ def _missing_module(name: str, frames: Sequence[_Frame]) -> tuple[str, str]:
         line = linecache.getline(frames[-1].file, frames[-1].line) if frames else ""
         imported = re.search(rf"from\s+{re.escape(name)}\s+import\s+\(?\s*(\w+)", line)
         hint = _hint_at_place(imported[1], parent) if imported else ""
+        if name == "mcp.server.fastmcp":  # a module of mcp 2 that only says that it is gone
+            return "mcp 2 does not have", f"its FastMCP is mcp.server.mcpserver.MCPServer there; or {_AS_PROGRAM}"
         modules = [f"{parent}.{each.name}" for each in pkgutil.iter_modules(getattr(package, "__path__", ()))]
         is_ours = parent.partition(".")[0] in OWN_PACKAGES
         return f"{parent!r} does not have", hint or did_you_mean(name, _FOR_AUTHORS if is_ours else modules)
     hint = f"install it beside gaia-bridge, in {sys.prefix}"
     if name.partition(".")[0] == "fastmcp":
-        hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
+        hint += f"; or, if this is an MCP server, {_AS_PROGRAM}"
     return "is not installed", hint
 
 

@@ -18,7 +18,7 @@ from gaia_bridge.calls.in_flight import own_id
 from gaia_bridge.client.transport import Link, Receiver, Transport, UpstreamError
 from gaia_bridge.protocol.framing import OversizedLine, identifier_of
 from gaia_bridge.text.escaping import one_line, printable, without_hidden
-from gaia_bridge.text.json_text import from_json, valid_json
+from gaia_bridge.text.json_text import from_json, parse, valid_json
 from gaia_bridge.text.json_types import JSON, is_array, is_object
 from gaia_bridge.text.redaction import redacted
 
@@ -138,7 +138,7 @@ def response_to(request_id: int, message: JSON) -> JSON:
 def plain_response(line: bytes) -> JSON | None:
     """Parse a line that is a response to a request with a number, and nothing unusual; `None` for all others."""
     try:
-        message: Any = from_json(line, allow_inf_nan=False)
+        message: Any = parse(line, allow_inf_nan=False)
         is_plain = type(message["id"]) is int and message["jsonrpc"] == "2.0" and "method" not in message
     except (ValueError, KeyError, TypeError, IndexError):
         return None

@@ -541,8 +541,8 @@ class HttpConnection(HttpToolsProtocol):
     # The end
 
     def drop(self) -> None:
-        """End the connection now. A request that waits for its answer gets an error; a half answer is cut off."""
-        self._make_ordinary()
+        """End the connection now, after `shutdown`. A request that waits for its answer gets an error; a half answer is
+        cut off."""
         cycle = self.cycle
         unanswered = cycle is not None and not cycle.response_started and cycle.scope["method"] != "HEAD"
         if cycle is not None and unanswered and not self.transport.is_closing():

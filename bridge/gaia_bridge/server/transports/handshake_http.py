@@ -259,7 +259,6 @@ class HandshakeHttp:
                 await exchange.json(reply.answer.body)
         finally:
             remove()
-            call.cancel(None)
             connection.close()
             call.sent()
             reply.close()

@@ -57,7 +57,7 @@ class ModernHttp:
             await exchange.refuse(_NO_SINGLE_MESSAGE)
         elif "id" not in message:
             await self._acknowledge(exchange)
-        elif problem := self._problem(exchange, message):
+        elif exchange.direct is None and (problem := self._problem(exchange, message)):
             await exchange.refuse(problem)
         else:
             await self._serve(exchange, message, only_json=only_json, takes_json=json)
@@ -75,8 +75,6 @@ class ModernHttp:
             return
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None or not ParameterHeaders(schema).is_empty:
-            return
-        if any(header.startswith(PARAM_PREFIX) for header in exchange.headers):
             return
         connection = ClientConnection(NOWHERE, call.connection.revision)
         client = HttpDirectClient(calls, connection, modern=True, address=exchange.host, meta=call.meta, name=name)
@@ -153,7 +151,6 @@ class ModernHttp:
                 await write(stream.events(), self._limits.ping_interval)
         finally:
             remove()
-            call.cancel(None)
             connection.close()
             call.sent()
             reply.close()

@@ -124,7 +124,7 @@ class DuplexClient:
 
     def _learn(self, call: Call, calls: DirectCalls) -> None:
         """Pass on the next calls like this one directly, if they are plain."""
-        if not call.connection.is_greeted or call.size > REQUEST_BYTES or call.translating is not None:
+        if call.size > REQUEST_BYTES or call.translating is not None:
             return
         is_plain = is_bare(call.meta) if call.modern else not call.meta
         if is_plain and (self._direct is None or self._direct.meta != call.meta):

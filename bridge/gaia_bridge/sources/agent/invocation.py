@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.parked_calls import Question
 from gaia_bridge.calls.results.conversion import jsonable
 from gaia_bridge.contract import ClientRequest
@@ -58,6 +59,8 @@ class Invocation:
         """The access to a client's editor; always `None` here."""
         self.job: Job | None = None
         self.outcome: Outcome | None = None
+        self.direct: DirectCall | None = None
+        """The direct call that is answered with the outcome, until an ordinary one takes over (`advance`)."""
 
     # The agent's end: any thread.
 
@@ -216,7 +219,13 @@ class Invocation:
 
     def _woken(self) -> None:
         self._signalled = False
-        self._wake()
+        direct, outcome = self.direct, self.outcome
+        if direct is None or direct.is_ordinary:
+            self._wake()
+        elif outcome is None or self._notes:
+            direct.make_ordinary()
+        else:
+            direct.set_result({"result": outcome.value})
 
     def _wake(self) -> None:
         self._has_news = True

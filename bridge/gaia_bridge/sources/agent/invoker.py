@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from gaia_bridge.calls.cancellation import Cancellation
+from gaia_bridge.calls.direct_call import DirectCall, plain_result
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.calls.results.conversion import as_protocol_error, failure_text, is_input_required
-from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError, RequestError, ToolError
+from gaia_bridge.contract import ClientRequest, RequestFacts, Source
+from gaia_bridge.errors import BusyError, ClientCapabilityError, RequestCancelledError, RequestError, ToolError
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.runtime.exceptions import traceback_of_agent
@@ -23,6 +26,7 @@ from gaia_bridge.text.json_types import JSON, is_larger, is_small
 
 logger = logging.getLogger(__name__)
 
+_UNPUBLISHED = "the agent is no longer published"
 _AGENT_STATE = "agent:"
 """The beginning of an opened `requestState` that is the agent's own text; `parked_calls` has the other beginnings."""
 
@@ -35,6 +39,8 @@ class AgentInvoker:
         self._limits = limits
         self._loop = LoopHandle()
         self._one_large = threading.Lock()
+        self._direct: set[Invocation] = set()
+        """The work for direct calls that no ordinary one has taken over."""
         self._calls = ParkedCalls[Invocation](Waiting(limits.max_parked), limits.question_timeout)
 
     async def perform(
@@ -56,14 +62,44 @@ class AgentInvoker:
         """
         active = None if request.request_state is None else self._calls.resumed(request)
         if active is None:
-            active = self._started(call, convert, request)
+            active = Invocation(self._limits, self._loop)
+            self._start(active, call, convert, request)
         seconds = seconds or self._limits.call_timeout
-        asked = await self._calls.run_or_park(active, request, what, seconds)
+        return await self._ended(active, request, what, seconds, seconds)
+
+    async def _ended(self, active: Invocation, request: ClientRequest, what: str, seconds: float, rest: float) -> JSON:
+        asked = await self._calls.run_or_park(active, request, what, rest)
         if asked is not None:
             return asked
         active.cancel(f"{what} is over")  # for work that the agent still runs for the call
         outcome, active.outcome = active.outcome, None  # the traceback of an error leads back to the call
         return self._checked(self._result(outcome, what, seconds), request)
+
+    # Direct calls
+
+    def begin(self, direct: DirectCall, call: Callable[[], Any], convert: Callable[[Any], JSON]) -> bool:
+        """Run agent code for a direct call, as `perform` does; return whether there is room for that."""
+        active = Invocation(self._limits, self._loop)
+        active.direct, direct.connection, direct.cancellation = direct, active, Cancellation()
+        try:
+            self._start(active, call, convert, direct.origin, direct.cancellation)
+        except (BusyError, RuntimeError):  # or the system has no more threads
+            return False
+        self._direct.add(active)
+        return True
+
+    async def take_over(self, direct: DirectCall, request: ClientRequest, what: str, seconds: float) -> JSON:
+        """Wait for the end of the code that a direct call has begun; otherwise as `perform`."""
+        active: Invocation = direct.connection
+        direct.adopt()
+        return await self._ended(active, request, what, seconds, seconds - (time.monotonic() - direct.began))
+
+    def release(self, direct: DirectCall) -> Invocation:
+        """Leave the work for a direct call to an ordinary one, or to nobody; return it."""
+        active: Invocation = direct.connection
+        active.direct = None
+        self._direct.discard(active)
+        return active
 
     def move_to(self, runner: AgentRunner) -> None:
         """Start later calls in another runner. Earlier ones go on where they are, also those that are parked."""
@@ -71,15 +107,26 @@ class AgentInvoker:
 
     def close(self) -> None:
         """Cancel every call: those that run and those that wait for a client."""
-        self._calls.close("the agent is no longer published")
+        for active in [*self._direct]:
+            active.cancel(_UNPUBLISHED)
+            if active.direct is not None:
+                active.direct.make_ordinary()
+        self._calls.close(_UNPUBLISHED)
 
-    def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> Invocation:
-        active = Invocation(self._limits, self._loop)
+    def _start(
+        self,
+        active: Invocation,
+        call: Callable[[], Any],
+        convert: Callable[[Any], JSON],
+        request: RequestFacts,
+        cancellation: Cancellation | None = None,
+    ) -> None:
         state = request.request_state
         context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
-        converted = partial(self._converted, convert)
-        active.job = self._runner.start(call, request_scope(context), active.finish, converted)
-        return active
+        scope = request_scope(context)
+        if cancellation is not None:
+            scope.run(cancellation.enter)
+        active.job = self._runner.start(call, scope, active.finish, partial(self._converted, convert))
 
     def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
         """Convert the agent's return value to a wire result. Large ones go one at a time, so that others can go on."""
@@ -126,3 +173,44 @@ class AgentInvoker:
                 raise ClientCapabilityError(missing)
         state = result.get("requestState")
         return result if state is None else result | {"requestState": _AGENT_STATE + state}
+
+
+class AgentTool:
+    """One tool of one agent. A `DirectRoute`."""
+
+    __slots__ = ("_begin", "_invoker", "deadline", "source", "target")
+
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        deadline: float,
+        begin: Callable[[DirectCall, str, JSON], bool],
+        invoker: AgentInvoker,
+    ) -> None:
+        self.source = source
+        self.target = source, name
+        self.deadline = deadline
+        self._begin = begin
+        self._invoker = invoker
+
+    def begin(self, call: DirectCall, arguments: JSON) -> bool:
+        """Run the tool in a thread of the agent; see `DirectRoute.begin`."""
+        return self._begin(call, self.target[1], arguments)
+
+    def plain_result(self, response: JSON) -> JSON | None:
+        """Return the result if it is plain; see `DirectRoute`."""
+        return plain_result(response)
+
+    def answered(self, call: DirectCall, now: float) -> None:
+        """End work that the agent still does for the call."""
+        self._invoker.release(call).cancel("the call is over")
+
+    def release(self, call: DirectCall) -> None:
+        """Leave the work to an ordinary call."""
+        self._invoker.release(call)
+
+    def abandon(self, call: DirectCall) -> None:
+        """Cancel the work, for the client's reason if it gave one."""
+        reason = call.reasons[0] if call.reasons else None
+        self._invoker.release(call).cancel(reason or "the client cancelled the request")

@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.calls.direct_call import DirectCall, begun_by
 from gaia_bridge.calls.results.conversion import (
     completion_result,
     error_result,
@@ -59,7 +60,7 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
 from gaia_bridge.sources.agent.envelope import without_envelope
-from gaia_bridge.sources.agent.invoker import AgentInvoker
+from gaia_bridge.sources.agent.invoker import AgentInvoker, AgentTool
 from gaia_bridge.sources.agent.parts import ToolChoice, parts_of, unmet
 from gaia_bridge.sources.agent.skill_part import SkillPart, skill_folders
 from gaia_bridge.sources.change_queue import ChangeQueue
@@ -286,27 +287,46 @@ class AgentSource:
         Raises:
             ProtocolError: There is no such tool, or the agent answered with a protocol error.
         """
-        tool = self._definitions.tools.get(name)
-        if tool is None:
-            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
-        if "kwargs" in arguments:
-            arguments = without_envelope(arguments, takes_kwargs=tool.takes_kwargs)
-        if problems := tool.arguments.errors(arguments):
-            return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
-        agent = self._agent_of("tool", name)
+        what = f"tool '{name}'"
         try:
-            return await self._invoker.perform(
-                # A copy: an agent that changes its arguments must not change those of further rounds.
-                lambda: agent.execute_mcp_tool(name, copied(arguments)),
-                request,
-                f"tool '{name}'",
-                lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
-                tool.timeout,
-            )
+            if (begun := begun_by(self, request)) is not None:
+                return await self._invoker.take_over(begun, request, what, begun.route.deadline)
+            tool = self._definitions.tools.get(name)
+            if tool is None:
+                raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
+            arguments, problems = _arguments_for(tool, arguments)
+            if problems:
+                return error_result(f"The arguments do not fit the input schema of {what}:\n{problems}")
+            call, convert = self._work(tool, name, arguments)
+            return await self._invoker.perform(call, request, what, convert, tool.timeout)
         except ProtocolError:
             raise
         except RequestError as error:
             return error_result(str(error))
+
+    def direct_tool(self, name: str) -> AgentTool | None:
+        """Return the way for direct calls of a tool."""
+        tool = self._definitions.tools.get(name)
+        if tool is None:
+            return None
+        return AgentTool(self, name, tool.timeout or self._limits.call_timeout, self._begin, self._invoker)
+
+    def _begin(self, call: DirectCall, name: str, arguments: JSON) -> bool:
+        """Run a tool for a direct call, if its arguments fit and there is room."""
+        tool = self._definitions.tools.get(name)
+        if tool is None:
+            return False
+        arguments, problems = _arguments_for(tool, arguments)
+        return not problems and self._invoker.begin(call, *self._work(tool, name, arguments))
+
+    def _work(self, tool: CompiledTool, name: str, arguments: JSON) -> tuple[Callable[[], Any], Callable[[Any], JSON]]:
+        """Return the function that runs a tool, and the one that converts its value."""
+        agent, most = self._agent_of("tool", name), self._limits.result_bytes
+        # A copy: an agent that changes its arguments must not change those of further rounds.
+        return (
+            lambda: agent.execute_mcp_tool(name, copied(arguments)),
+            lambda value: _with_promised_output(tool, value, most),
+        )
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
         """Fill in a prompt. For an agent without the hook, return its description and the arguments.
@@ -507,6 +527,13 @@ async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
             if value is not None:
                 return value
     return None
+
+
+def _arguments_for(tool: CompiledTool, arguments: JSON) -> tuple[JSON, str | None]:
+    """Return arguments without an envelope, and their problems."""
+    if "kwargs" in arguments:
+        arguments = without_envelope(arguments, takes_kwargs=tool.takes_kwargs)
+    return arguments, tool.arguments.errors(arguments)
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:

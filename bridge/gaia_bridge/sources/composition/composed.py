@@ -9,9 +9,10 @@ from typing import Protocol, TypeVar
 import anyio
 from anyio.abc import TaskStatus
 
+from gaia_bridge.calls.direct_call import DirectCall, DirectRoute, OffersDirect
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.contract import ChangeListener, ClientRequest, FollowsRoots, Introducible, Source, Starts
-from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.kinds import KIND_OF_METHOD
@@ -118,6 +119,19 @@ class ComposedSource:
             return error_result(str(error))
         return await self.wrapped.call_tool(own, arguments, request)
 
+    def direct_tool(self, name: str) -> DirectRoute | None:
+        """Return the way for direct calls of a tool, if the source has one, and the tool the same name in both eras."""
+        wrapped, names = self.wrapped, self._current().names_of_tool(name)
+        route = wrapped.direct_tool(names.pop()) if len(names) == 1 and isinstance(wrapped, OffersDirect) else None
+        return None if route is None else _DirectTool(self, name, route, self._begin_direct)
+
+    def _begin_direct(self, call: DirectCall, name: str, arguments: JSON, route: DirectRoute) -> bool:
+        try:
+            _, arguments = self._current().of_era(modern=call.origin.modern).tool(name, arguments)
+        except RequestError:  # which the ordinary call reports
+            return False
+        return route.begin(call, arguments)
+
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
         """Fill in a prompt of the source."""
         own = await self._look_up(lambda: self._offer(request).prompt(name))
@@ -192,6 +206,31 @@ class ComposedSource:
             if not self.wrapped.features.is_known:
                 await self.wrapped.learn()
             return find()
+
+
+class _DirectTool:
+    """One tool of a composed source. A `DirectRoute` around that of the source inside."""
+
+    def __init__(
+        self,
+        composed: Source,
+        name: str,
+        inner: DirectRoute,
+        begin: Callable[[DirectCall, str, JSON, DirectRoute], bool],
+    ) -> None:
+        self.target = composed, name
+        self.source = inner.source
+        self.deadline = inner.deadline
+        self.plain_result = inner.plain_result
+        self.answered = inner.answered
+        self.release = inner.release
+        self.abandon = inner.abandon
+        self._inner = inner
+        self._begin = begin
+
+    def begin(self, call: DirectCall, arguments: JSON) -> bool:
+        """Begin the call with the arguments of the source; see `DirectRoute.begin`."""
+        return self._begin(call, self.target[1], arguments, self._inner)
 
 
 class ComposedServer(ComposedSource):

@@ -43,6 +43,10 @@ class Offers:
         """Return the offer for clients of one era; see `ServerFeatures.for_era`."""
         return self._offers[-1] if self._modern[-1] is modern else self._offers[0]
 
+    def names_of_tool(self, name: str) -> set[str]:
+        """Return the source's names of a tool, of which each era may have another."""
+        return {own for offer in self._offers if (own := offer.own_name(name)) is not None}
+
     def reads(self, uri: str) -> bool:
         """Return whether clients of one of the eras can read a resource."""
         return any(offer.reads(uri) for offer in self._offers)
@@ -89,6 +93,14 @@ class Offer:
             if (call := layer.calls.get(own)) is not None:
                 own, arguments = call.name, call.arguments(name, arguments)
         return own, arguments
+
+    def own_name(self, name: str) -> str | None:
+        """Return the source's name of a tool; `None` if it is not offered."""
+        if name not in self._tools:
+            return None
+        for layer in self._layers:
+            name = layer.calls[name].name if name in layer.calls else name
+        return name
 
     def prompt(self, name: str) -> str:
         """Return the source's name of a prompt.
@@ -160,11 +172,10 @@ class Offer:
         definitions: dict[str, Mapping[str, Any]] = {}
         for item in listed.of(self._features):
             name: str = item[listed.key]
-            for layer in self._layers:
-                if kind == "tool":
-                    name = layer.calls[name].name if name in layer.calls else name
-                elif kind == "prompt":
-                    name = layer.prompts.get(name, name)
+            if kind == "tool":
+                name = self.own_name(name) or name
+            elif kind == "prompt":
+                name = self.prompt(name)
             definitions[name] = item
         return definitions
 

@@ -18,7 +18,7 @@ from gaia_bridge.sources.functions.definitions import (
     UnboundCompletion,
     suggested_values,
 )
-from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, marks_of
+from gaia_bridge.sources.functions.marks import Mark, ToolMark, is_marked, mark_as_of_its_module, marks_of
 from gaia_bridge.sources.functions.signatures import name_of
 from gaia_bridge.text.json_types import JSON
 
@@ -162,7 +162,10 @@ class ModuleFunctions(DecoratedFunctions):
     """
 
     def __init__(self, owner: ModuleType | Callable[..., Any]) -> None:
-        super().__init__(decorated_members(owner))
+        members = decorated_members(owner)
+        super().__init__(members)
+        for function, _ in members:
+            mark_as_of_its_module(function)
         self.name = _name_of(owner)
         names: Mapping[str, Any] = vars(owner) if isinstance(owner, ModuleType) else getattr(owner, "__globals__", {})
         self.source_file: str | None = names.get("__file__")

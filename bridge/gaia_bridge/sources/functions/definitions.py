@@ -233,15 +233,11 @@ def _called(typed: TypedFunction, given: Mapping[str, Any], properties: Mapping[
     Raises:
         ProtocolError: The arguments do not fit.
     """
-    from pydantic import ValidationError
-
     arguments = {name: _from_text(value, properties.get(name)) for name, value in given.items()}
     try:
         converted = typed.arguments(arguments) if typed.parameters else {}
-    except ValidationError as error:
-        from gaia_bridge.sources.functions.pydantic_schemas import problems_of
-
-        problem = f"The arguments do not fit {typed.what}:\n{problems_of(error, arguments, typed.parameters)}"
+    except ValueError as error:
+        problem = f"The arguments do not fit {typed.what}:\n{typed.problems_of(error, arguments)}"
         raise ProtocolError(INVALID_PARAMS, problem) from None
     return typed.invoke(converted)
 

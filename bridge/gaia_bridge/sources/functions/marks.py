@@ -13,6 +13,7 @@ published (`functions.typed_function`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast, overload
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 from gaia_bridge.text.json_types import JSON
 
 _MARKS: Final = "__mcp_marks__"
+_OF_ITS_MODULE: Final = "__mcp_of_its_module__"
 TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
 """The key of a definition's tags in its `_meta`."""
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -118,6 +120,17 @@ def marks_of(value: object) -> tuple[Mark, ...]:
     held: Any = getattr(value, _MARKS, ())
     marks: tuple[object, ...] = cast("tuple[object, ...]", held) if isinstance(held, tuple) else ()
     return tuple(mark for mark in marks if isinstance(mark, Mark))
+
+
+def mark_as_of_its_module(function: Callable[..., Any]) -> None:
+    """Note on a marked function that its module, or the function itself, is published as an agent of its own."""
+    with suppress(AttributeError, TypeError):  # a bound method, which takes no attributes
+        setattr(function, _OF_ITS_MODULE, True)
+
+
+def is_of_its_module(function: object) -> bool:
+    """Return whether a function is published as, or with, an agent of its own."""
+    return _OF_ITS_MODULE in getattr(function, "__dict__", ())
 
 
 @overload

@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
 
 from gaia_bridge.json_schema.parts import preview
+from gaia_bridge.sources.functions.plain_types import says_something
 from gaia_bridge.text.json_types import JSON, is_array, is_object, json_pointer
 from gaia_bridge.text.likeness import did_you_mean_each
 
@@ -87,7 +88,7 @@ class ResultWriter:
         self._adapter = adapter
         if schema.get("title") == getattr(annotation, "__name__", None):
             schema.pop("title", None)
-        if _says_something(schema):
+        if says_something(schema):
             self.schema = schema
 
     def __call__(self, value: Any) -> Any:
@@ -110,14 +111,16 @@ class ResultWriter:
         return True
 
 
-def problems_of(error: ValidationError, arguments: Mapping[str, Any], parameters: Collection[str]) -> str:
+def problems_of(error: ValueError, arguments: Mapping[str, Any], parameters: Collection[str]) -> str:
     """Describe the problems of arguments, one line each: the JSON pointer, the value, the expected type.
 
     Args:
-        error: The error.
+        error: The error; one that is not pydantic's is raised again.
         arguments: The arguments that came.
         parameters: The names of the function's parameters, of which one is suggested for a misspelled one.
     """
+    if not isinstance(error, ValidationError):
+        raise error
     problems = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
     if len(problems) > _SHOWN_ERRORS:
         problems[_SHOWN_ERRORS:] = ["- and more"]
@@ -163,20 +166,6 @@ def _is_of_protocol(annotation: Any) -> bool:
     if isinstance(annotation, type) and not get_args(annotation):
         return annotation.__module__.partition(".")[0] in _PROTOCOL_PACKAGES
     return any(_is_of_protocol(item) for item in get_args(annotation))
-
-
-def _says_something(schema: JSON) -> bool:
-    """Return whether a schema is more than "anything", "an object" or "a list of those"."""
-    if schema.get("type") == "array" and schema.keys() <= {"type", "items"}:
-        items = schema.get("items", {})
-        return is_object(items) and _says_something(items)
-    branches = schema.get("anyOf")
-    if is_array(branches):
-        others = [item for item in branches if item != {"type": "null"}]
-        return bool(others) and all(is_object(item) and _says_something(item) for item in others)
-    if schema == {"type": "object", "additionalProperties": True}:
-        return False
-    return bool(schema) and schema != {"type": "object"} and schema != {"type": "null"}
 
 
 class _PlainSchema(GenerateJsonSchema):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
 from gaia_bridge.sources.functions.docstrings import Docstring
 from gaia_bridge.sources.functions.generators import Gathering, as_drained, drained, is_generator_function
+from gaia_bridge.sources.functions.plain_types import PlainReader, PlainWriter, plain_type
 from gaia_bridge.sources.functions.signatures import (
     called_function,
     described_function,
@@ -148,16 +149,17 @@ class TypedFunction:
         Raises:
             ToolError: The arguments do not fit; the message says which, what came and what was expected.
         """
-        from pydantic import ValidationError
-
         try:
             arguments = self.arguments(given)
-        except ValidationError as error:
-            from gaia_bridge.sources.functions.pydantic_schemas import problems_of
-
-            problems = problems_of(error, given, self.parameters)
-            raise ToolError(f"The arguments do not fit {self.what}:\n{problems}") from None
+        except ValueError as error:
+            raise ToolError(f"The arguments do not fit {self.what}:\n{self.problems_of(error, given)}") from None
         return self.invoke(arguments)
+
+    def problems_of(self, error: ValueError, given: Mapping[str, Any]) -> str:
+        """Describe the error that `arguments` raised, in lines."""
+        from gaia_bridge.sources.functions.pydantic_schemas import problems_of
+
+        return problems_of(error, given, self.parameters)
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function with converted arguments; return the result of `call`."""
@@ -198,11 +200,14 @@ class TypedFunction:
         return self._writer(value)
 
     @cached_property
-    def _reader(self) -> ArgumentReader:
-        from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS, ArgumentReader
+    def _reader(self) -> ArgumentReader | PlainReader:
+        make = partial(_argument_reader, self.__name__, self.parameters)
+        if (plain := PlainReader.of(self.parameters, make)) is not None:
+            return plain
+        from gaia_bridge.sources.functions.pydantic_schemas import SCHEMA_ERRORS
 
         try:
-            return ArgumentReader(self.__name__, self.parameters)
+            return make()
         except SCHEMA_ERRORS as problem:
             raise no_schema(self.function, self.what, problem) from problem
 
@@ -211,21 +216,33 @@ class TypedFunction:
         return Gathering.of(self._returns)
 
     @cached_property
-    def _writer(self) -> ResultWriter:
-        from gaia_bridge.sources.functions.pydantic_schemas import ResultWriter
-
+    def _writer(self) -> ResultWriter | PlainWriter:
         returns = self._returns
         if get_origin(returns) in _WRAPPERS:
             returns = get_args(returns)[-1]
         if is_generator_function(called_function(self.function)):
             returns = self._gathering.type
-        return ResultWriter(Any if returns in (None, type(None)) else returns)
+        returns = Any if returns in (None, type(None)) else returns
+        make, kind = partial(_result_writer, returns), plain_type(returns)
+        return make() if kind is None else PlainWriter(kind, make)
 
     @cached_property
     def _wraps(self) -> bool:
         """Whether the return type is no object, so that structured content needs a property around the value."""
         schema = self._writer.schema or {}
         return bool((_referred(schema) or schema).get("type") != "object")
+
+
+def _argument_reader(name: str, parameters: Mapping[str, inspect.Parameter]) -> ArgumentReader:
+    from gaia_bridge.sources.functions.pydantic_schemas import ArgumentReader
+
+    return ArgumentReader(name, parameters)
+
+
+def _result_writer(annotation: Any) -> ResultWriter:
+    from gaia_bridge.sources.functions.pydantic_schemas import ResultWriter
+
+    return ResultWriter(annotation)
 
 
 def _referred(schema: JSON) -> JSON:

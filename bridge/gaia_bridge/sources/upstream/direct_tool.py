@@ -20,10 +20,11 @@ _ABOUT_SERVER: Final = frozenset({SERVER_INFO_KEY})
 class DirectTool:
     """One tool of one server, by the server's name for it. Implements `direct_call.DirectRoute`."""
 
-    __slots__ = ("_connection", "_outputs", "_relays", "_supervisor", "_turns", "deadline", "target")
+    __slots__ = ("_connection", "_outputs", "_relays", "_supervisor", "_turns", "deadline", "source", "target")
 
     def __init__(self, target: tuple[Source, str], deadline: float, connection: SupervisedConnection) -> None:
         self.target = target
+        self.source = target[0]
         self.deadline = deadline
         self._connection = connection
         self._outputs = connection.tracker.outputs

@@ -107,6 +107,8 @@ class Relays:
         """The owner and the client of the first call; `None` before that."""
         self._is_shared = False
         """Whether there were calls of other owners."""
+        self._last_user: DirectOrigin | None = None
+        """The client of the last direct call, if that is always the same client."""
         self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
         self._queue: deque[Relay] = deque()
         self._unclear: list[object] = []  # one for each question whose client is not clear, oldest first
@@ -354,12 +356,14 @@ class Relays:
 
     def note_given_up(self, client: DirectOrigin) -> None:
         """Note that a direct call of a client was given up: the server may still ask or log for it."""
-        self._past.note_given_up(client.owner)
+        self._past.note_given_up(client.client)
 
     def note(self, client: DirectOrigin, now: float) -> None:
         """Note that a direct call of a client was answered at that time."""
-        if not self._is_shared and client.owner != self._first_owner:
-            self._note_user(client.owner, client.client)
+        if client is not self._last_user and not self._is_shared:
+            who = client.client
+            self._note_user(who, who)
+            self._last_user = client if client.address is None else None
         self._past.note_answer(client.principal, now)
 
     async def _turn(self, relay: Relay) -> None:

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_failure
-from gaia_bridge.calls.direct_call import direct_of
+from gaia_bridge.calls.direct_call import begun_by
 from gaia_bridge.calls.parked_calls import resumes_parked
 from gaia_bridge.calls.results.conversion import error_result
 from gaia_bridge.client import Era
@@ -359,8 +359,8 @@ class Upstream(_AsksServer):
             beside: Whether a second connection may be used, of the client's era.
         """
         shared, tasks = self._shared, self._tasks
-        direct = direct_of(request)
-        if direct is not None and direct.route.target[0] is self:
+        direct = begun_by(self, request)
+        if direct is not None:
             return await shared.request(method, params, request, direct)
         if self._private is not None and tasks is not None:
             async with self._private.serving(request, tasks) as private:

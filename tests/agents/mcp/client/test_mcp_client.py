@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from gaia.background_loop import BACKGROUND
 from gaia.mcp.client import MCPClient, MCPTool, MCPTransport, StdioTransport
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from tests.support.gaia_clients import FakeTransport, GreetedInSteps, fake_client
@@ -175,6 +176,19 @@ def test_a_failed_handshake_disconnects_and_says_why(
     assert not transport.connected
     assert reason in client.last_error
     assert f"MCP server 'test' is not connected: {client.last_error}" in caplog.text
+
+
+def test_a_connection_that_the_end_of_the_process_cuts_short_is_no_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = {"error": {"code": -1, "message": "over"}}
+    for is_over, level in ((True, logging.DEBUG), (False, logging.WARNING)):
+        monkeypatch.setattr(BACKGROUND, "is_over", is_over)
+        with caplog.at_level(logging.DEBUG):
+            assert not MCPClient("test", FakeTransport(initialize=over)).connect()
+            assert MCPClient("test", FakeTransport(**{"tools/list": over})).list_tools() == []
+        assert [record.levelno for record in caplog.records if "over" in record.getMessage()] == [level] * 2
+        caplog.clear()
 
 
 @pytest.mark.requirement("S0-4")

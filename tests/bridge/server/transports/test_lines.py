@@ -12,13 +12,16 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.contract import AgentLike
 from gaia_bridge.server.transports.lines import LineClient
 from gaia_bridge.settings import BacklogLimits, Settings
 from gaia_bridge.text.json_types import JSON
+from tests.bridge.server.test_direct_calls import began as began  # a fixture
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, until, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -62,9 +65,11 @@ class Lines:
 
 
 @asynccontextmanager
-async def connected(settings: Settings | None = None, *, greets: bool = True) -> AsyncGenerator[Lines]:
+async def connected(
+    settings: Settings | None = None, *, greets: bool = True, agent: AgentLike | None = None
+) -> AsyncGenerator[Lines]:
     lines = Lines()
-    async with running_bridge(one_tool(lines.work), settings=settings) as running:
+    async with running_bridge(agent or one_tool(lines.work), settings=settings) as running:
         lines.client = LineClient(running.endpoint(), lines.write, 10, write_at_once=lines.write_at_once)
         if greets:
             await lines.take(request(0, "initialize", **HELLO))
@@ -161,3 +166,105 @@ async def test_an_envelope_that_was_refused_is_refused_again(key: str) -> None:
             await until(lambda number=number: len(lines.said) > number)  # type: ignore[misc]
         assert [answer.get("error", {}).get("code") for answer in lines.said] == [-32602] * 3
         assert not lines.working.is_set()
+
+
+class Holding:
+    """An agent whose call is held until the test lets it go."""
+
+    def __init__(self) -> None:
+        self.works, self.may_end, self.is_cancelled = threading.Event(), threading.Event(), threading.Event()
+
+    def work(self, arguments: JSON) -> str:
+        request = get_request_context()
+        if arguments.get("held"):
+            self.works.set()
+            self.may_end.wait(PATIENCE)
+        if arguments.get("waits"):
+            self.works.set()
+            if request.wait_cancelled(PATIENCE):
+                self.is_cancelled.set()
+        return f"done with {sorted(request.meta)}"
+
+
+@asynccontextmanager
+async def called(**settings: Any) -> AsyncGenerator[tuple[Lines, Holding]]:
+    """A client whose next call is direct."""
+    agent = Holding()
+    try:
+        async with connected(Settings(**settings), agent=one_tool(agent.work)) as lines:
+            await lines.take(call(1))
+            await lines.client.none_left()
+            lines.said.clear()
+            yield lines, agent
+    finally:
+        agent.may_end.set()
+
+
+def call(number: int, **arguments: Any) -> JSON:
+    return request(number, "tools/call", name="work", arguments=arguments)
+
+
+async def test_the_answer_to_a_direct_call_is_waited_for() -> None:
+    async with called() as (lines, agent):
+        await lines.take(call(7, held=True))
+        assert lines.client.is_waiting
+        await wait_in_thread(agent.works.wait)
+        agent.may_end.set()
+        with anyio.fail_after(PATIENCE):
+            await lines.client.none_left()
+        assert [answer["result"]["content"][0]["text"] for answer in lines.said] == ["done with []"]
+
+
+async def test_a_client_that_reads_no_more_since_its_direct_call_is_answered_when_it_reads(
+    began: list[DirectCall],
+) -> None:
+    async with called() as (lines, agent):
+        await lines.take(call(7, held=True))
+        await wait_in_thread(agent.works.wait)
+        lines.reading = anyio.Event()
+        agent.may_end.set()
+        await until(lambda: began[0].is_ordinary or bool(lines.said))
+        assert lines.said == []
+        lines.reading.set()
+        with anyio.fail_after(PATIENCE):
+            await lines.client.none_left()
+        assert [answer["id"] for answer in lines.said] == [7]
+
+
+async def test_direct_calls_count_among_those_that_are_not_answered_yet_until_they_are() -> None:
+    async with called(backlog=BacklogLimits(requests=2)) as (lines, agent):
+        for number in range(2, 6):
+            await lines.take(call(number))
+            await lines.client.none_left()
+        assert all("result" in answer for answer in lines.said)
+        lines.said.clear()
+        await lines.take(call(7, held=True), call(8, held=True), call(9))
+        await until(lambda: bool(lines.said))
+        assert "expected fewer" in lines.said[0]["error"]["message"]
+        agent.may_end.set()
+        with anyio.fail_after(PATIENCE):
+            await lines.client.none_left()
+        await lines.take(call(10))
+        await lines.client.none_left()
+        assert sorted(answer["id"] for answer in lines.said if "result" in answer) == [7, 8, 10]
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+async def test_the_calls_of_a_client_that_leaves_are_cancelled(is_direct: bool) -> None:
+    async with called(direct_calls=is_direct) as (lines, agent):
+        await lines.take(call(7, waits=True))
+        await wait_in_thread(agent.works.wait)
+        lines.client.close()
+        await wait_in_thread(agent.is_cancelled.wait)
+
+
+async def test_a_call_has_its_own_meta_and_not_that_of_an_earlier_one() -> None:
+    async with called() as (lines, _):
+        metas: list[JSON] = [{"a/b": 1}, {}, {"c/d": 1}, {}]
+        for number, meta in enumerate(metas, 2):
+            message = call(number)
+            message["params"] |= {"_meta": meta} if meta else {}
+            await lines.take(message)
+            await lines.client.none_left()
+        said = [answer["result"]["content"][0]["text"] for answer in lines.said]
+        assert said == [f"done with {[*meta]}" for meta in metas]

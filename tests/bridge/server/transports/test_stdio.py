@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from typing import Any, cast
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.transports.lines import LineClient
@@ -22,6 +24,7 @@ from tests.cli.running import INITIALIZE, request
 from tests.support.agents import one_tool
 from tests.support.upstreams import raw_server
 from tests.support.virtual_time import VIRTUAL_TIME
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -142,3 +145,25 @@ async def test_what_waits_for_no_server_is_given_its_grace_alone() -> None:
 @pytest.mark.requirement("F-343")
 async def test_who_is_owed_nothing_is_not_kept_by_a_server_that_hangs() -> None:
     assert await seconds_kept(FakeClient(waiting=False), FakeCatalog(awaited=True)) == 0
+
+
+async def test_the_call_of_a_client_that_leaves_is_cancelled() -> None:
+    works, is_cancelled = threading.Event(), threading.Event()
+
+    def work(_arguments: JSON) -> str:
+        works.set()
+        if get_request_context().wait_cancelled(PATIENCE):
+            is_cancelled.set()
+        return "late"
+
+    call: JSON = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "work", "arguments": {}}}
+    async with Bridge(settings=Settings(stdio_grace=0)) as bridge:
+        await bridge.add_agent(one_tool(work), "agent")
+        (reading, writing), (from_bridge, to_client) = os.pipe(), os.pipe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bridge.serve_stdio, ClaimedStdio(reading, to_client))
+            os.write(writing, b"".join(json.dumps(line).encode() + b"\n" for line in (INITIALIZE, INITIALIZED, call)))
+            await wait_in_thread(works.wait)
+            os.close(writing)
+            await wait_in_thread(is_cancelled.wait)
+        os.close(from_bridge)

@@ -30,6 +30,13 @@ def is_stream(reply: HttpReply) -> bool:
     return reply.ok and reply.content_type == EVENT_STREAM
 
 
+def is_json(content_type: str | None) -> bool:
+    """Whether a `Content-Type` is that of JSON."""
+    return content_type == JSON_TYPE or (
+        content_type is not None and content_type.partition(";")[0].strip().lower() == JSON_TYPE
+    )
+
+
 def is_transient(status: int) -> bool:
     """Whether a retry may help: after 401, once some other request has renewed the authorisation."""
     return status in (401, 429) or status >= 500

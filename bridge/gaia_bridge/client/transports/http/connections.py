@@ -8,7 +8,6 @@ cookies or redirects, and the caller sets every limit. Of several addresses of a
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 import ssl
 from collections import deque
@@ -17,7 +16,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gaia_bridge.client.transports.budgets import Share
-from gaia_bridge.client.transports.http.http1 import Abortable, Http1Connection, Response
+from gaia_bridge.client.transports.http.http1 import Abortable, Http1Connection, Response, Watcher
 
 _IDLE: Final = 32
 """The most idle connections that are kept; more are only needed for short peaks."""
@@ -62,6 +61,11 @@ class Connections:
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
+    def begin(self, request: bytes, watcher: Watcher | None = None) -> Response | None:
+        """Send one request at once on an idle connection; return `None` if there is none."""
+        connection = self._idle_connection()
+        return None if connection is None else connection.send(request, self._write_timeout, watcher)
+
     async def send(self, request: bytes) -> Response:
         """Send one request, without retries, and wait for the head of its response. Cancelling closes the connection.
 
@@ -69,13 +73,8 @@ class Connections:
             ConnectError: No connection could be opened.
             ClosedError, SendTimeoutError, Http1Error: As of `Response.begin`.
         """
-        connection = self._idle_connection() or await self._open()
-        response = connection.send(request, self._write_timeout)
-        try:
-            await response.begin()
-        except BaseException:
-            response.close()  # not the connection: if the response is complete, it may be in use again
-            raise
+        response = self.begin(request) or (await self._open()).send(request, self._write_timeout)
+        await response.begin()
         return response
 
     def close(self) -> None:
@@ -91,7 +90,7 @@ class Connections:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open and now - connection.idle_since < self._keep_alive and _is_silent(connection):
+            if connection.is_open and now - connection.idle_since < self._keep_alive and connection.is_silent:
                 return connection
             connection.abort()
         return None
@@ -134,13 +133,6 @@ class Connections:
         self._sweep = (
             loop.call_at(self._idle[0].idle_since + self._keep_alive, self._close_idle) if self._idle else None
         )
-
-
-def _is_silent(connection: Http1Connection) -> bool:
-    """Whether the socket has no unread data or end of file, which the event loop may not have reported yet."""
-    poll = select.poll()
-    poll.register(connection.socket.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 def _ask_whether_there(sock: socket.socket, idle: int) -> None:

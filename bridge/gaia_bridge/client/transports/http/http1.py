@@ -8,7 +8,9 @@ byte, so a connection is read no faster than its share of the loop's time allows
 from __future__ import annotations
 
 import asyncio
+import select
 import time
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import httptools
@@ -44,15 +46,32 @@ class Owner(Protocol):
     def lost(self, connection: Http1Connection) -> None: ...
 
 
-class Response:
-    """The response to one request. Must be read to its end, finished or closed."""
+class Watcher(Protocol):
+    """Notified of a response that no task waits for."""
 
-    def __init__(self, connection: Http1Connection) -> None:
+    def takes(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Return whether to wait for the whole body of a response with this head, if that is small."""
+        ...
+
+    def ready(self) -> None:
+        """Take the response: it is complete, or a task has to read it. Called once."""
+        ...
+
+
+class Response:
+    """The response to one request. Must be read to its end, finished or closed.
+
+    Args:
+        watcher: Notified as soon as the response is complete, unless a task has to read the response.
+    """
+
+    def __init__(self, connection: Http1Connection, watcher: Watcher | None = None) -> None:
         self.status = 0
         """The status code; 0 until the head has arrived."""
         self.headers: dict[str, str] = {}
         """By lowercase names; repeated headers are joined by commas (RFC 9110, section 5.3)."""
         self._connection = connection
+        self._watcher = watcher
         self._loop = asyncio.get_running_loop()
         self._body = bytearray()
         self._complete = False
@@ -62,15 +81,24 @@ class Response:
         self._handed_out: float | None = None  # when the last piece was returned, until the loop has run something else
 
     async def begin(self) -> None:
-        """Wait until status and headers are there.
+        """Wait until status and headers are there. On failure, and if that is cancelled, the response is closed.
 
         Raises:
             ClosedError: The connection ended first.
             Http1Error: The response violates HTTP/1.1.
             SendTimeoutError: The server did not receive the request in time.
         """
-        while not self.status:
-            await self._wait()
+        try:
+            while not self.status:
+                await self._wait()
+        except BaseException:
+            self.close()  # not the connection: if the response is complete, it may be in use again
+            raise
+
+    @property
+    def whole(self) -> bytes | None:
+        """The whole body, if it has arrived, and none of it was read."""
+        return bytes(self._body) if self._complete else None
 
     async def read(self) -> bytes:
         """Wait for the next bytes of the body; empty at its end. Raises as `begin` does. Not for concurrent use."""
@@ -94,6 +122,7 @@ class Response:
 
     def close(self) -> None:
         """Discard the response. If its body is incomplete, the connection is closed."""
+        self._watcher = None
         if not self._complete:
             self._connection.abort()
 
@@ -116,21 +145,37 @@ class Response:
 
     def began(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
-        self._wake()
+        if self._watcher is None:
+            self._wake()
+        elif not self._watcher.takes(status, headers):
+            self.notify()
 
     def came(self, piece: bytes) -> bool:
         """Add a piece of the body; return whether there is room for more."""
         if self._over is not None:
             return True
         self._body += piece
-        self._wake()
+        if self._watcher is None:
+            self._wake()
+        elif len(self._body) > PIECE:
+            self.notify()
         return len(self._body) < _AHEAD
 
     def ended(self, failure: Exception | None = None) -> None:
+        """End the response. If it is complete and has a watcher, `notify` follows once the parser has returned."""
         self._complete, self._failure = failure is None, failure
-        self._wake()
+        if self._watcher is None:
+            self._wake()
+        elif failure is not None:
+            self.notify()
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
+
+    def notify(self) -> None:
+        """Notify the watcher, unless that has happened."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.ready()
 
     async def _wait(self) -> None:
         if self._failure is not None:
@@ -176,6 +221,7 @@ class Http1Connection(Abortable):
         self._is_resting = False
         self._is_paused = False
         self._patience: asyncio.TimerHandle | None = None
+        self._poll: select.poll | None = None
         self._parser: Any = httptools.HttpResponseParser(self)
         # Many small servers need this. A connection has answers of one origin alone, also by way of a proxy, so that it
         # allows no smuggling.
@@ -187,12 +233,20 @@ class Http1Connection(Abortable):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def is_silent(self) -> bool:
+        """Whether the socket has no unread data or end of file, which the event loop may not have reported yet."""
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self.socket.fileno(), select.POLLIN)
+        return not self._poll.poll(0)
+
+    @property
     def socket(self) -> Any:
         return self._transport.get_extra_info("socket")
 
-    def send(self, request: bytes, patience: float) -> Response:
+    def send(self, request: bytes, patience: float, watcher: Watcher | None = None) -> Response:
         """Send a request, which the server must receive within `patience` seconds."""
-        response = self._response = Response(self)
+        response = self._response = Response(self, watcher)
         self._transport.write(request)
         if self._is_full:
             self._patience = self._loop.call_later(patience, self._fail, SendTimeoutError())
@@ -228,7 +282,8 @@ class Http1Connection(Abortable):
         """Parse received data, and slow reading down if that cost the loop too much time."""
         began = time.thread_time()
         self._fruit = False
-        if self._response is None:
+        response = self._response
+        if response is None:
             self._unasked = True
         else:
             try:
@@ -242,6 +297,8 @@ class Http1Connection(Abortable):
             self.abort()
         elif self._response is None and self.is_open:
             self._owner.freed(self)
+        if response is not None and self._response is not response:
+            response.notify()
         if pause := self.share.spend(time.thread_time() - began):
             self._is_resting = True
             self._pause_or_resume()
@@ -257,6 +314,7 @@ class Http1Connection(Abortable):
             return
         if self._to_the_end and exc is None:
             response.ended()
+            response.notify()
             return
         failure = ClosedError("the connection was closed")
         failure.__cause__ = exc
@@ -304,7 +362,8 @@ class Http1Connection(Abortable):
             return
         response, self._response = self._response, None
         response.ended()
-        self.read_on()
+        if self._is_ahead:
+            self.read_on()
         if not self._parser.should_keep_alive() or self._is_full:
             self.abort()
 

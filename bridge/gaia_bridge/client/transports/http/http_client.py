@@ -30,7 +30,14 @@ from gaia_bridge.client.transports.http.connections import (
     Way,
     connect_directly,
 )
-from gaia_bridge.client.transports.http.http1 import PIECE, ClosedError, Http1Error, Response, SendTimeoutError
+from gaia_bridge.client.transports.http.http1 import (
+    PIECE,
+    ClosedError,
+    Http1Error,
+    Response,
+    SendTimeoutError,
+    Watcher,
+)
 from gaia_bridge.client.transports.http.http_values import (
     LONGEST_WAIT,
     checked_headers,
@@ -57,6 +64,8 @@ _WITHOUT_BODY: Final = ("GET", "HEAD")
 """Methods that every redirect keeps (RFC 9110, section 15.4)."""
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 """Methods whose requests have a `Content-Length` even without a body (RFC 9110, section 8.6)."""
+_LENGTH: Final = b"Content-Length: %d\r\n\r\n"
+"""In its usual spelling: proxy.py adds another one to any other, and servers refuse two."""
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
@@ -198,13 +207,27 @@ class _Request(NamedTuple):
     body: bytes | None
 
     def encoded(self, route: _Route) -> bytes:
-        url, body = self.url, self.body or b""
+        """Return the request as it is sent."""
+        body = self.body or b""
+        length = _LENGTH % len(body) if body or self.method in _WITH_BODY else b"\r\n"
+        return self.head(route) + length + body
+
+    def head(self, route: _Route) -> bytes:
+        """Return the lines before that of the length."""
+        url = self.url
         target = f"{route.before_path}{url.raw_path.decode('ascii')}"
         head = f"{self.method} {target} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n{route.fields}"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
-        # In its usual spelling: proxy.py adds another one to any other, and servers refuse two.
-        length = f"Content-Length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
-        return f"{head}{fields}{length}\r\n".encode("ascii") + body
+        return f"{head}{fields}".encode("ascii")
+
+
+class Posted(NamedTuple):
+    """A request that was sent, whose response has not begun."""
+
+    request: _Request
+    """Without its body."""
+    body: bytes
+    response: Response
 
 
 class HttpClient:
@@ -232,10 +255,33 @@ class HttpClient:
         self._proxy: str | Literal[False] | None = spec.proxy
         self._own = self._route(self.url)
         self._others: dict[tuple[str, str, int], _Route] = {}
+        self._post: tuple[Mapping[str, str], Mapping[str, str] | None, _Request, bytes] | None = None
+        """The last request of `post`, with the headers that were given for it, and its head: most have the same."""
 
     async def close(self) -> None:
         for route in (self._own, *self._others.values()):
             route.connections.close()
+
+    def post(self, headers: Mapping[str, str], body: bytes, watcher: Watcher) -> Posted | None:
+        """Send a POST at once, for `reply_to`; return `None` if no connection is idle, or `auth` has to be asked first.
+
+        Raises:
+            UpstreamError: A header is invalid.
+        """
+        known = self._known_headers()
+        if known is None and self._auth is not None:
+            return None
+        if self._post is None or self._post[0] != headers or self._post[1] != known:
+            fields = {**self._headers, **checked_headers(headers)}
+            request = _Request("POST", self.url, fields if known is None else _authorised(fields, known), None)
+            self._post = headers, known, request, request.head(self._own)
+        _, _, request, head = self._post
+        response = self._own.connections.begin(head + _LENGTH % len(body) + body, watcher)
+        return None if response is None else Posted(request, body, response)
+
+    async def reply_to(self, posted: Posted) -> HttpReply:
+        """Wait for the head of the response to a request that was sent by `post`. Like `send`."""
+        return await self._sent(posted.request._replace(body=posted.body), posted.response, insist=True)
 
     async def send(
         self,
@@ -259,10 +305,13 @@ class HttpClient:
             UpstreamError: The request was not received in time, redirected elsewhere, or not authorised.
         """
         request = _Request(method, url or self.url, {**self._headers, **checked_headers(headers)}, body)
+        return await self._sent(request, None, insist=insist)
+
+    async def _sent(self, request: _Request, begun: Response | None, *, insist: bool) -> HttpReply:
         try:
             if self._auth is None:
-                return await self._deliver(request, self._own)
-            return await self._authorised(request, self._auth, insist)
+                return await self._deliver(request, self._own, begun)
+            return await self._authorised(request, self._auth, insist, begun)
         except SendTimeoutError:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
         except (ClosedError, Http1Error, httpx2.HTTPError) as error:  # the last is one of an authorisation
@@ -289,12 +338,16 @@ class HttpClient:
         fields = "" if who is None else f"proxy-authorization: {who}\r\n"
         return _Route(connections, proxy, f"http://{url.netloc.decode('ascii')}", fields)
 
-    async def _deliver(self, request: _Request, route: _Route) -> HttpReply:
-        """Send a request, and follow redirects within its origin."""
+    async def _deliver(self, request: _Request, route: _Route, begun: Response | None = None) -> HttpReply:
+        """Send a request, if that was not begun, and follow redirects within its origin."""
         proxy = route.proxy if route.before_path else None
         try:
             for _ in range(_HOPS + 1):
-                response = await route.connections.send(request.encoded(route))
+                if begun is None:
+                    response = await route.connections.send(request.encoded(route))
+                else:
+                    response, begun = begun, None
+                    await response.begin()
                 if proxy is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
                     from gaia_bridge.client.transports.http.tunnel import refusal_of  # most have no proxy
 
@@ -318,13 +371,15 @@ class HttpClient:
         reason = str(error) if isinstance(error, ProxyError) else reason_of(error)
         return UnreachableError(f"cannot be reached at {place}{way}: {reason}")
 
-    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> HttpReply:
+    async def _authorised(
+        self, request: _Request, auth: Authorization, insist: bool, begun: Response | None
+    ) -> HttpReply:
         """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
-        if (fields := self._known_headers()) is None:
-            return await self._discussed(request, auth, insist, None)
-        headers = {name: value for name, value in request.headers.items() if name != "authorization"}
-        request = request._replace(headers={**headers, **checked_headers(fields)})
-        reply = await self._deliver(request, self._own)
+        if begun is None:
+            if (fields := self._known_headers()) is None:
+                return await self._discussed(request, auth, insist, None)
+            request = request._replace(headers=_authorised(request.headers, fields))
+        reply = await self._deliver(request, self._own, begun)
         if reply.status not in (401, 403) or not insist:
             return reply
         try:
@@ -374,6 +429,12 @@ class HttpClient:
         headers = checked_headers({name: value for name, value in request.headers.items() if name not in _OWN})
         headers["accept-encoding"] = "identity"
         return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), route)
+
+
+def _authorised(headers: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with those of an authorisation."""
+    others = {name: value for name, value in headers.items() if name != "authorization"}
+    return {**others, **checked_headers(known)}
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:

@@ -7,7 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import anyio
 import httpx2
@@ -17,8 +17,9 @@ from gaia_bridge.calls.deadlines import Interruptible
 from gaia_bridge.calls.in_flight import Waiter
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.budgets import Budget
-from gaia_bridge.client.transports.http.answers import knows_no_method
-from gaia_bridge.client.transports.http.http_client import Authorization, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.answers import is_json, knows_no_method
+from gaia_bridge.client.transports.http.http1 import Watcher
+from gaia_bridge.client.transports.http.http_client import Authorization, HttpClient, HttpReply, Posted
 from gaia_bridge.client.transports.http.refusals import words_of
 from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.json_rpc import (
@@ -27,6 +28,7 @@ from gaia_bridge.client.transports.json_rpc import (
     encoded_message,
     is_message,
     messages,
+    plain_response,
     request_id_of,
 )
 from gaia_bridge.model import HttpServerSpec
@@ -35,6 +37,8 @@ from gaia_bridge.text.json_types import JSON
 from gaia_bridge.text.redaction import Redactor
 
 logger = logging.getLogger(__name__)
+
+_OK: Final = 200
 
 
 class HttpLink(ABC):
@@ -51,9 +55,14 @@ class HttpLink(ABC):
         self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
         self._open_requests: set[Interruptible] = set()
         self._background: set[asyncio.Task[None]] = set()
-        self._begun: dict[int, tuple[asyncio.Task[None], Cancellation]] = {}
-        """The tasks of requests that were begun with `begin`, by their ids."""
+        self._begun: dict[int, _Begun] = {}
+        """The requests that were begun with `begin`, by their ids."""
         self._last_errands: set[asyncio.Task[None]] = set()
+
+    @property
+    def error_of_end(self) -> ConnectionLostError:
+        """The error of requests that are open when the link ends."""
+        return self._lost or ConnectionLostError()
 
     @property
     def last_words(self) -> str:
@@ -64,40 +73,34 @@ class HttpLink(ABC):
         """Prepare the link for the first message."""
 
     @abstractmethod
-    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response. See `Link.request`."""
+    async def request(
+        self, message: JSON, headers: Mapping[str, str] | None = None, posted: Posted | None = None
+    ) -> JSON:
+        """Send a request and wait for its response. See `Link.request`.
+
+        Args:
+            posted: The request, if it was sent by `post_at_once`.
+        """
 
     def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
-        """Send a request in a task of its own. See `DirectLink.begin`."""
+        """Send a request, at once on an idle connection, or in a task of its own. See `DirectLink.begin`."""
         if self._lost is not None:
             return False
-        number, own = message["id"], Cancellation()
-
-        def end(task: asyncio.Task[None]) -> None:
-            is_wanted = self._begun.pop(number, None) is not None
-            if is_wanted and task.cancelled() and not waiter.done():  # by `close`
-                waiter.set_exception(self._lost or ConnectionLostError())
-
-        task = self._spawn(self._carry(message, waiter, headers, own))
-        self._begun[number] = task, own
-        task.add_done_callback(end)
+        begun = self._begun[message["id"]] = _Begun(self, self._begun, message, waiter, headers or {})
+        begun.start()
         return True
 
     def abandon(self, number: int) -> None:
         """Cancel such a request. See `DirectLink.abandon`."""
         if number in self._begun:
-            task, own = self._begun.pop(number)
-            own.take_reason()
-            task.cancel()
+            self._begun.pop(number).abandon()
 
-    async def _carry(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None, own: Cancellation) -> None:
-        own.enter()
-        try:
-            response = await self.request(message, headers)
-        except Exception as error:
-            waiter.set_exception(error)
-        else:
-            waiter.set_result(response)
+    def post_at_once(self, message: JSON, headers: Mapping[str, str], watcher: Watcher) -> Posted | None:
+        """Send a request whose plain response needs no task, if this link can; see `HttpClient.post`."""
+        return None
+
+    def withdraw(self, message: JSON) -> None:  # noqa: B027 - nothing, unless a link says otherwise
+        """Notify the server that nobody waits for the response to a request any more."""
 
     async def notify(self, message: JSON) -> None:
         seconds = self._limits.write_timeout
@@ -118,8 +121,7 @@ class HttpLink(ABC):
         """Release everything: open requests fail, last messages are sent within `limits.farewell`."""
         self._lost = self._lost or ConnectionLostError()
         with anyio.CancelScope(shield=True):
-            for waiting in self._open_requests:
-                waiting.interrupt()
+            self._interrupt()
             _cancel(self._background - self._last_errands)
             with anyio.move_on_after(self._limits.farewell):
                 if self._last_errands:
@@ -179,8 +181,14 @@ class HttpLink(ABC):
         if self._lost is None:
             self._lost = ConnectionLostError(f"{reason}; whether it did the work is unknown")
             self._receiver.ended(reason)
-            for waiting in self._open_requests:
-                waiting.interrupt()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Fail all open requests, since the link is over."""
+        for waiting in self._open_requests:
+            waiting.interrupt()
+        for begun in [*self._begun.values()]:
+            begun.interrupt(self.error_of_end)
 
     async def _words_of(self, reply: HttpReply) -> str:
         """Return the text of a response for people, without secrets."""
@@ -207,12 +215,12 @@ class HttpLink(ABC):
         finally:
             self._open_requests.discard(waiting)
         if waiting.interrupted:
-            raise self._lost or ConnectionLostError()
+            raise self.error_of_end
 
     def _tell_cancelled(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
         """Send the server a cancellation in the background. `initialize` is never cancelled."""
         if message["method"] != "initialize" and self._lost is None:
-            errand = self._spawn(self._errand(cancellation(message["id"]), headers, url))
+            errand = self.spawn(self._errand(cancellation(message["id"]), headers, url))
             self._last_errands.add(errand)
             errand.add_done_callback(self._last_errands.discard)
 
@@ -230,11 +238,96 @@ class HttpLink(ABC):
         else:
             reply.finish(self._limits.farewell)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do some work in the background, until the link is closed."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
+
+
+class _Begun:
+    """A request that was begun with `HttpLink.begin`. No task waits for a plain response on a connection that was idle.
+
+    A `Watcher` of the response.
+    """
+
+    __slots__ = ("_begun", "_cancellation", "_headers", "_link", "_message", "_posted", "_task", "_waiter")
+
+    def __init__(
+        self, link: HttpLink, begun: dict[int, _Begun], message: JSON, waiter: Waiter, headers: Mapping[str, str]
+    ) -> None:
+        self._link = link
+        self._begun = begun
+        self._message = message
+        self._waiter = waiter
+        self._headers = headers
+        self._posted: Posted | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._cancellation: Cancellation | None = None
+
+    def start(self) -> None:
+        """Send the request."""
+        try:
+            self._posted = self._link.post_at_once(self._message, self._headers, self)
+        except UpstreamError:
+            self._posted = None  # the task has the same error
+        if self._posted is None:
+            self._carry_on()
+
+    def takes(self, status: int, headers: Mapping[str, str]) -> bool:
+        """Return whether a response may be plain; see `Watcher`."""
+        return status == _OK and "content-encoding" not in headers and is_json(headers.get("content-type"))
+
+    def ready(self) -> None:
+        """Take the response; see `Watcher`."""
+        assert self._posted is not None
+        number: int = self._message["id"]
+        body = self._posted.response.whole
+        response = None if body is None else plain_response(body)
+        if response is None or response["id"] != number or "result" not in response or "error" in response:
+            self._carry_on()
+        else:
+            del self._begun[number]
+            self._waiter.set_result(response)
+
+    def abandon(self) -> None:
+        """Cancel the request, for the reason of the request that the calling task works for."""
+        if self._cancellation is not None:
+            self._cancellation.take_reason()
+        elif self._posted is not None:  # no task reads the response, or it has not begun to
+            self._posted.response.close()
+            self._link.withdraw(self._message)
+        if self._task is not None:
+            self._task.cancel()
+
+    def interrupt(self, error: UpstreamError) -> None:
+        """Fail the request, if no task works on it."""
+        if self._task is None:
+            del self._begun[self._message["id"]]
+            if self._posted is not None:
+                self._posted.response.close()
+            self._waiter.set_exception(error)
+
+    def _carry_on(self) -> None:
+        """Let a task send the request, or read the response to it."""
+        self._task = self._link.spawn(self._carry())
+        self._task.add_done_callback(self._end)
+
+    async def _carry(self) -> None:
+        self._cancellation = Cancellation()
+        self._cancellation.enter()
+        try:
+            response = await self._link.request(self._message, self._headers, self._posted)
+        except Exception as error:
+            self._waiter.set_exception(error)
+        else:
+            self._waiter.set_result(response)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        is_wanted = self._begun.pop(self._message["id"], None) is not None
+        if is_wanted and task.cancelled() and not self._waiter.done():  # by `close`
+            self._waiter.set_exception(self._link.error_of_end)
 
 
 class HttpTransport:

@@ -10,7 +10,7 @@ import httpx2
 from gaia_bridge.calls.in_flight import SentRequests, own_id
 from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
 from gaia_bridge.client.transports.http.answers import EVENT_STREAM, is_stream
-from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http_client import HttpClient, HttpReply, Posted
 from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http.http_values import origin, url_for_log
 from gaia_bridge.client.transports.http.sse_parser import EventReader, OversizedEventError
@@ -42,13 +42,15 @@ class _SseLink(HttpLink):
         except BaseException:
             await reply.close()
             raise
-        self._spawn(self._read(reply, stream))
+        self.spawn(self._read(reply, stream))
 
     def agree(self, revision: str) -> None:
         """Do nothing: this transport is the same in all revisions."""
 
-    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response. See `Link.request`."""
+    async def request(
+        self, message: JSON, headers: Mapping[str, str] | None = None, posted: Posted | None = None
+    ) -> JSON:
+        """Send a request and wait for its response. See `Link.request`. None is `posted`."""
         request_id: int = message["id"]
         with self._until_closed():
             response = self._pending.add(request_id)

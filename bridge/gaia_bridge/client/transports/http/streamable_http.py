@@ -29,11 +29,12 @@ from gaia_bridge.client.transports.http.answers import (
     messages_of,
     session_of,
 )
-from gaia_bridge.client.transports.http.http_client import BrokenOffError, HttpClient, HttpReply
+from gaia_bridge.client.transports.http.http1 import Watcher
+from gaia_bridge.client.transports.http.http_client import BrokenOffError, HttpClient, HttpReply, Posted
 from gaia_bridge.client.transports.http.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http.http_values import retry_after
 from gaia_bridge.client.transports.http.sse_parser import EventReader, OversizedEventError
-from gaia_bridge.client.transports.json_rpc import is_response, response_to
+from gaia_bridge.client.transports.json_rpc import encoded_message, is_response, response_to
 from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
@@ -63,27 +64,41 @@ class _StreamableHttpLink(HttpLink):
         """Set the agreed protocol revision, which later messages follow."""
         self._revision = revision
 
-    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
-        """Send a request and wait for its response. See `Link.request`; header values have to be encoded."""
+    async def request(
+        self, message: JSON, headers: Mapping[str, str] | None = None, posted: Posted | None = None
+    ) -> JSON:
+        """Send a request and wait for its response. See `HttpLink.request`; header values have to be encoded."""
         modern = self._is_modern(message)
-        fields = {**(headers or {}), **self._headers_of(message, modern)}
         with self._until_closed():
             try:
-                response = await self._answer(message, await self._post(message, fields), resumable=not modern)
+                if posted is None:
+                    reply = await self._post(message, {**(headers or {}), **self._headers_of(message, modern)})
+                else:
+                    reply = await self._http.reply_to(posted)
+                response = await self._answer(message, reply, resumable=not modern)
                 if self._session is not None and may_know_no_session(response):
                     await self._check_session()
             except asyncio.CancelledError:
-                if not modern:  # in 2026-07-28, closing the stream cancels the request
-                    self._tell_cancelled(message, self._own_headers())
+                self.withdraw(message)
                 raise
             return response
+
+    def post_at_once(self, message: JSON, headers: Mapping[str, str], watcher: Watcher) -> Posted | None:
+        """Send a request; see `HttpLink.post_at_once`."""
+        fields = {"content-type": JSON_TYPE, **headers, **self._headers_of(message, self._is_modern(message))}
+        return self._http.post(fields, encoded_message(message), watcher)
+
+    def withdraw(self, message: JSON) -> None:
+        """Notify the server that nobody waits any more; since 2026-07-28, closing the connection does that."""
+        if not self._is_modern(message):
+            self._tell_cancelled(message, self._own_headers())
 
     async def _tell(self, message: JSON) -> None:
         modern = self._is_modern(message)
         await self._deliver(message, self._headers_of(message, modern))
         if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
             standing = self._standing = asyncio.Event()
-            self._spawn(self._stand(standing)).add_done_callback(lambda _: standing.set())
+            self.spawn(self._stand(standing)).add_done_callback(lambda _: standing.set())
             # Messages of the server before the stream is open are lost, also its questions about our next request.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.standing_timeout):

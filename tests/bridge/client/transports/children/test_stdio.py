@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import AsyncExitStack
 
 import anyio
 import pytest
 
-from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, DirectLink, UpstreamError
 from gaia_bridge.client.transports.children.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
@@ -254,6 +255,8 @@ async def test_a_child_that_does_not_read_holds_up_its_own_requests_and_not_for_
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(UpstreamError, match=r"has not read its standard input for 0\.3 s"):
                 await do(link, "reply()")
+            assert isinstance(link, DirectLink)
+            assert not link.begin(message(2, "reply()"), asyncio.get_running_loop().create_future(), None)
             assert await do(other, "reply({'other': 'fine'})") == {"other": "fine"}
             tasks.cancel_scope.cancel()
 

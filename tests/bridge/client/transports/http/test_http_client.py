@@ -527,6 +527,47 @@ async def test_an_authorisation_that_knew_wrongly_is_asked_and_nothing_is_sent_t
         assert (auth.asked, server.hits, server.connections) == (1, {"protected": 2, "token": 1}, 1)
 
 
+class Impatient:
+    """Wants the responses of a client at once, whole or not."""
+
+    def takes(self, status: int, headers: Mapping[str, str]) -> bool:
+        return False
+
+    def ready(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("token", ["old", "fresh"])
+async def test_a_request_that_was_posted_at_once_is_authorised_and_sent_once(token: str) -> None:
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        server.faults["token"] = lambda exchange: exchange.answer(b"the token")
+        auth = Knowing(server.url("token"), "fresh")
+        async with client_of(server.url("protected"), auth) as client:
+            assert client.post({}, BODY, Impatient()) is None  # no connection is idle
+            assert b'"for": 1' in await body_of(client)
+            auth.token = token
+            posted = client.post({"x-a": "b"}, BODY, Impatient())
+            assert posted is not None
+            auth.token = None  # which must not count for a request that was sent
+            reply = await client.reply_to(posted)
+            assert b'"for": 1' in await reply.body()
+            await reply.close()
+            last = server.headers_of("protected")
+        assert (last["x-a"], last["authorization"], server.seen[-1].body) == ("b", "Bearer fresh", BODY)
+        assert server.hits["protected"] == (2 if token == "fresh" else 3)
+        assert auth.asked == (token == "old")
+
+
+async def test_an_authorisation_that_has_to_be_asked_first_leaves_nothing_to_be_posted_at_once() -> None:
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        server.faults["token"] = lambda exchange: exchange.answer(b"the token")
+        async with client_of(server.url("protected"), TwoStepAuth(server.url("token"))) as client:
+            assert b'"for": 1' in await body_of(client)
+            assert client.post({}, BODY, Impatient()) is None
+
+
 async def test_a_request_is_sent_anew_if_its_authorisation_has_learned_something_meanwhile() -> None:
     class Learning(Knowing):
         def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:

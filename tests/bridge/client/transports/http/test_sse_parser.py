@@ -121,7 +121,7 @@ def test_the_limit_holds_for_each_event_and_comments_do_not_add_up() -> None:
 
 @pytest.mark.requirement("F-059")
 def test_an_event_of_many_short_lines_costs_no_more_memory_than_the_limit_says() -> None:
-    limit, chunk = 2**20, b"data:xy\n" * 1_000
+    limit, chunk = 2**18, b"data:xy\n" * 1_000
     parser = EventParser(limit)
     tracemalloc.start()
     try:

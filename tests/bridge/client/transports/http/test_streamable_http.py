@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
 
 import anyio
 import pytest
@@ -10,11 +13,12 @@ from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.client.transport import ConnectionLostError, DirectLink, UpstreamError
+from gaia_bridge.client.transports.http.http_link import HttpLink
 from gaia_bridge.client.transports.http.sse_parser import EventReader
 from gaia_bridge.client.transports.http.streamable_http import StreamPosition
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text.json_types import JSON
-from tests.servers.evil_http import Exchange, evil_http, good
+from tests.servers.evil_http import EvilServer, Exchange, Handler, evil_http, good
 from tests.support.http_links import (
     INITIALIZED,
     LEGACY,
@@ -350,28 +354,184 @@ async def test_closing_the_link_fails_what_is_in_flight_and_what_comes_later() -
         await server.until_all_closed()
 
 
-async def test_closing_the_link_fails_a_request_that_no_task_waits_for() -> None:
+async def _large(exchange: Exchange) -> None:
+    await exchange.answer(exchange.result(text="x" * 200_000))
+
+
+async def _in_chunks(exchange: Exchange) -> None:
+    await exchange.chunks("application/json")
+    for byte in json.dumps(exchange.result()).encode():
+        await exchange.chunk(bytes([byte]))
+    await exchange.end()
+
+
+async def _without_length(exchange: Exchange) -> None:
+    body = json.dumps(exchange.result()).encode()
+    await exchange.raw(b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n\r\n" + body)
+    exchange.close()
+
+
+async def _with_an_end(exchange: Exchange) -> None:
+    await exchange.answer(exchange.result(), headers={"connection": "close"})
+    exchange.close()
+
+
+async def _with_an_error(exchange: Exchange) -> None:
+    error = {"code": -32603, "message": "no session today"}
+    await exchange.answer({"jsonrpc": "2.0", "id": exchange.id, "error": error})
+
+
+async def _with_a_refusal(exchange: Exchange) -> None:
+    await exchange.answer({"jsonrpc": "2.0", "id": exchange.id, "error": {"code": -32603, "message": "no"}}, 400)
+
+
+async def _in_a_batch(exchange: Exchange) -> None:
+    note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": 1}}
+    await exchange.answer(json.dumps([note, exchange.result()]).encode())
+
+
+async def _then_more(exchange: Exchange) -> None:
+    answer = json.dumps(exchange.result()).encode()
+    head = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+    await exchange.raw(head + answer + b"HTTP/1.1 200 X\r\n")
+
+
+async def _after_interim_answers(exchange: Exchange) -> None:
+    await exchange.raw(b"HTTP/1.1 103 X\r\nlink: </x>\r\n\r\n")
+    await good(exchange)
+
+
+ODD: dict[str, Handler] = {
+    handler.__name__.strip("_"): handler
+    for handler in (
+        *(_large, _in_chunks, _without_length, _with_an_end, _with_an_error, _with_a_refusal, _in_a_batch),
+        *(_then_more, _after_interim_answers),
+    )
+}
+NAMED = (
+    *("good", "streaming", "kind/Application/JSON;~charset=utf-8", "kind/text/html", "kind", "empty", "empty/202"),
+    *("gzipped/gzip", "gzipped/br", "redirect/307/good", "redirect/307/loop", "redirect/303/good", "status/503/30"),
+    *("status/401", "status/404", "wrong_id/2", "wrong_id/null", "reset", "reset_in_body", "drop_in_stream", "garbage"),
+    *("endless_body", "endless_event", "bomb/gzip"),
+)
+
+
+def _after_a_good_answer(server: EvilServer, path: str) -> str:
+    """Make a server answer well once, so that a connection is idle, and then in another way; return the URL."""
+    server.faults.update(ODD)
+    answered: list[None] = []
+
+    async def handler(exchange: Exchange) -> None:
+        if not answered:
+            answered.append(None)
+            await good(exchange)
+            return
+        exchange.path = path.split("/")
+        await server.faults[exchange.path[0]](exchange)
+
+    server.faults["then"] = handler
+    return server.url("then")
+
+
+@pytest.mark.parametrize("path", [*NAMED, *ODD])
+@both_eras
+async def test_a_request_that_no_task_waits_for_has_the_outcome_of_one_that_a_task_waits_for(
+    path: str, revision: str
+) -> None:
+    async def outcome(*, direct: bool) -> list[object]:
+        heard, waiter = Heard(), asyncio.get_running_loop().create_future()
+        async with evil_http() as server, linked(_after_a_good_answer(server, path), heard, revision) as link:
+            assert isinstance(link, DirectLink)
+            await link.request(request(request_id=6))
+            message = modern(request_id=7) if revision == MODERN else request(request_id=7)
+            try:
+                if direct:
+                    assert link.begin(message, waiter, {"mcp-param-a": "b"})
+                    answer: object = await waiter
+                else:
+                    answer = await link.request(message, {"mcp-param-a": "b"})
+            except UpstreamError as error:
+                answer = type(error), str(error).replace(str(server.port), "PORT"), error.retry_after
+            seen = [(each.method, each.target, each.headers | {"host": ""}, each.body) for each in server.seen]
+            return [answer, heard.messages, heard.ends, seen, server.connections]
+
+    assert await outcome(direct=True) == await outcome(direct=False)
+
+
+@both_eras
+async def test_a_plain_answer_on_a_connection_that_was_idle_takes_no_task(revision: str) -> None:
+    async with evil_http() as server, linked(server.url(), revision=revision) as link:
+        assert isinstance(link, DirectLink)
+        await link.request(request(request_id=6))
+        waiter, tasks = asyncio.get_running_loop().create_future(), asyncio.all_tasks()
+        waiter.add_done_callback(lambda _: tasks.symmetric_difference_update(asyncio.all_tasks()))
+        assert link.begin(request(request_id=7), waiter, None)
+        assert asyncio.all_tasks() == tasks
+        assert (await waiter)["result"] == {"for": 7}
+        assert not tasks
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@both_eras
+async def test_closing_the_link_fails_a_request_that_no_task_waits_for(idle: bool, revision: str) -> None:
     waiter = asyncio.get_running_loop().create_future()
     async with evil_http() as server:
-        async with linked(server.url("silent"), revision=MODERN) as link:
+        url = _after_a_good_answer(server, "silent") if idle else server.url("silent")
+        async with linked(url, revision=revision) as link:
             assert isinstance(link, DirectLink)
-            assert link.begin(modern(), waiter, None)
-            await server.until_seen("silent")
-        with pytest.raises(ConnectionLostError), anyio.fail_after(PATIENCE):
-            await waiter
+            if idle:
+                await link.request(request(request_id=6))
+            assert link.begin(modern(request_id=7), waiter, None)
+            await until(lambda: len(server.seen) > idle)
+        assert isinstance(waiter.exception(), ConnectionLostError)
+        await server.until_all_closed()
 
 
-async def test_a_request_that_is_abandoned_is_cancelled_for_the_reason_of_the_client() -> None:
+@pytest.mark.parametrize("idle", [False, True])
+async def test_a_request_that_is_abandoned_is_cancelled_for_the_reason_of_the_client(idle: bool) -> None:
     waiter, request_of_client = asyncio.get_running_loop().create_future(), Cancellation()
     request_of_client.reason = "enough"
-    async with evil_http() as server, linked(server.url("silent"), revision=LEGACY) as link:
+    async with evil_http() as server:
+        url = _after_a_good_answer(server, "silent") if idle else server.url("silent")
+        async with linked(url, revision=LEGACY) as link:
+            assert isinstance(link, DirectLink)
+            if idle:
+                await link.request(request(request_id=6))
+            assert link.begin(request(request_id=7), waiter, None)
+            await until(lambda: len(server.seen) > idle)
+            with request_of_client.entered():
+                link.abandon(7)
+            await until(lambda: len(server.seen) > 1 + idle)
+            assert server.seen[-1].message["params"] == {"requestId": 7, "reason": "enough"}
+            assert not waiter.done()
+
+
+@both_eras
+async def test_a_request_can_be_abandoned_just_when_a_task_is_to_read_its_response(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = HttpLink.spawn
+    abandoned: list[None] = []
+
+    def spawn_and_abandon(link: HttpLink, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        if not abandoned:
+            abandoned.append(None)
+            asyncio.get_running_loop().call_soon(link.abandon, 7)  # before the first step of the task
+        return spawn(link, work)
+
+    waiter = asyncio.get_running_loop().create_future()
+    async with evil_http() as server, linked(_after_a_good_answer(server, "keep_alives"), revision=revision) as link:
         assert isinstance(link, DirectLink)
-        assert link.begin(request(request_id=7), waiter, None)
-        await server.until_seen("silent")
-        with request_of_client.entered():
-            link.abandon(7)
-        await until(lambda: len(server.seen) > 1)
-        assert server.seen[-1].message["params"] == {"requestId": 7, "reason": "enough"}
+        await link.request(request(request_id=6))
+        monkeypatch.setattr(HttpLink, "spawn", spawn_and_abandon)
+        assert link.begin(modern(request_id=7), waiter, None)
+        await until(lambda: bool(abandoned))
+        if revision == LEGACY:
+            await until(lambda: len(server.seen) > 2)
+            assert server.seen[-1].message["method"] == "notifications/cancelled"
+        else:
+            await server.until_all_closed()
+        assert not waiter.done()
 
 
 async def test_what_the_block_raises_comes_out_as_it_was_raised() -> None:
