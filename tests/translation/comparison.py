@@ -216,7 +216,7 @@ async def _published(spec: ServerSpec, *, asks: bool = False) -> AsyncGenerator[
         await until_ready(source)
         if asks:
             with suppress(TimeoutError):  # see `ATTEMPTS`
-                await until(lambda: bool(source._relays.askers))  # pyright: ignore[reportPrivateUsage]
+                await until(lambda: bool(source._shared.relays.askers))  # pyright: ignore[reportPrivateUsage]
         yield f"{url}/servers/{spec.name}/mcp"
 
 

@@ -67,12 +67,14 @@ def passed(params: JSON | None, own: str) -> JSON:
 
     `_meta` has the same place in both. Its words about earlier bridges stay.
     """
-    if params is None or "_meta" not in params:
-        return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
-    meta = params["_meta"] if is_object(params["_meta"]) else {}
-    if HOPS_META_KEY not in meta:
-        return {**params, "_meta": {**meta, HOPS_META_KEY: [own]}}
-    return {**params, "_meta": {**meta, HOPS_META_KEY: [*(_ids(meta[HOPS_META_KEY]) or ()), own]}}
+    params = params or {}
+    meta = params.get("_meta")
+    return {**params, "_meta": with_hop(meta if is_object(meta) else {}, own)}
+
+
+def with_hop(meta: Mapping[str, Any], own: str) -> JSON:
+    """Return the `_meta` of something that a bridge sends on."""
+    return {**meta, HOPS_META_KEY: [*(_ids(meta.get(HOPS_META_KEY)) or ()), own]}
 
 
 def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:

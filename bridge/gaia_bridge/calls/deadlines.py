@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
 from msgspec import Struct
+
+from gaia_bridge.model import Progress
 
 _GRAIN: Final = 0.001
 """Seconds by which a timer may be early: those of uvloop count milliseconds."""
@@ -36,42 +39,26 @@ class Clocks:
         self.running: dict[int, Clock] = {}
         """The running clocks, by the ids of their requests."""
         self.loop = asyncio.get_running_loop()
+        self.rings_at = math.inf
+        """The time at which the timer rings next."""
+        self.is_closed = False
         self._timer: asyncio.TimerHandle | None = None
-        self._rings_at = math.inf
-        self._is_closed = False
-
-    def start(self, number: int, deadline: Deadline, age: float = 0.0) -> Clock:
-        """Return the clock of a request that begins now; the clock runs until it is stopped.
-
-        Args:
-            age: Seconds without a sign of life that have passed already.
-        """
-        clock = self.running[number] = Clock(self, deadline, self.loop.time(), age)
-        if clock.ends_at < self._rings_at:
-            self.ring_at(clock.ends_at)
-        return clock
-
-    def stop(self, number: int) -> None:
-        """Stop the clock of a request, which has ended."""
-        self.running.pop(number).is_over = True
-        if self._is_closed and not self.running:
-            self._stop_timer()
 
     def close(self) -> None:
-        """Expect no more requests; those in flight end in time. May be called twice."""
-        self._is_closed = True
+        """Expect no more requests; those in flight end in time. May be called again."""
+        self.is_closed = True
         if not self.running:
             self._stop_timer()
 
     def ring_at(self, when: float) -> None:
         """Set the timer for that time, unless it rings before."""
-        if when < self._rings_at:
+        if when < self.rings_at:
             self._stop_timer()
-            self._rings_at = when
+            self.rings_at = when
             self._timer = self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        self._timer, self._rings_at = None, math.inf
+        self._timer, self.rings_at = None, math.inf
         soon = self.loop.time() + _GRAIN
         for clock in [clock for clock in self.running.values() if not clock.is_up]:
             if clock.ends_at <= soon:
@@ -82,20 +69,40 @@ class Clocks:
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer, self._rings_at = None, math.inf
+            self._timer, self.rings_at = None, math.inf
 
 
 class Clock:
-    """Ends one request in flight when its time is up. Entered around the waiting for its answer.
+    """Ends one request in flight when its time is up. Runs from when it is made until it is left.
+
+    Entered around the waiting for the answer.
+
+    Args:
+        number: The id of the request.
+        age: Seconds without a sign of life that have passed already.
 
     Raises:
-        TimeoutError: When it is left, if that was so.
+        TimeoutError: When it is left, if its time was up.
     """
 
-    __slots__ = ("_cancelling", "_cap_at", "_clocks", "_deadline", "_holds", "_task", "ends_at", "is_over", "is_up")
+    __slots__ = (
+        "_cancelling",
+        "_cap_at",
+        "_clocks",
+        "_deadline",
+        "_holds",
+        "_number",
+        "_task",
+        "ends_at",
+        "is_over",
+        "is_up",
+        "on_progress",
+    )
 
-    def __init__(self, clocks: Clocks, deadline: Deadline, now: float, age: float) -> None:
+    def __init__(self, clocks: Clocks, number: int, deadline: Deadline, age: float = 0.0) -> None:
+        now = clocks.loop.time()
         self._clocks = clocks
+        self._number = number
         self._deadline = deadline
         idle_at, cap_at = now + deadline.idle - age, now + deadline.cap
         self._cap_at = cap_at
@@ -108,16 +115,26 @@ class Clock:
         """Whether the request took too long."""
         self.ends_at = idle_at if idle_at < cap_at else cap_at
         """The end of the request's time, by the event loop's clock."""
+        self.on_progress: Callable[[Progress], None] | None = None
+        """Called with each report of progress, which is a sign of life; the idle time counts anew if `None`."""
+        clocks.running[number] = self
+        if self.ends_at < clocks.rings_at:
+            clocks.ring_at(self.ends_at)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Clock:
         task = asyncio.current_task(self._clocks.loop)
         assert task is not None
         self._task, self._cancelling = task, task.cancelling()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         task, self._task = self._task, None
+        clocks, self.is_over, self.on_progress = self._clocks, True, None
+        del clocks.running[self._number]
+        if clocks.is_closed:
+            clocks.close()
         # Whoever else wants the task cancelled has asked for that once more.
         if self.is_up and task is not None and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
@@ -128,14 +145,10 @@ class Clock:
         if self._task is not None:
             self._task.cancel()
 
-    def restart(self) -> None:
+    def restart(self, report: object = None) -> None:
         """Count the idle time anew: there was a sign of life."""
         if not self._holds:
             self._end_at(min(self._clocks.loop.time() + self._deadline.idle, self._cap_at))
-
-    def restarted(self, report: object) -> None:
-        """Count the idle time anew: progress is a sign of life."""
-        self.restart()
 
     def hold(self) -> None:
         """Expect no sign of life until `release`, which goes with each `hold`."""

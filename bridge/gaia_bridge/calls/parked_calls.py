@@ -20,7 +20,7 @@ import anyio
 from msgspec import Struct, field
 
 from gaia_bridge.calls.cancellation import cancel_reason, note_failure
-from gaia_bridge.calls.deadlines import Clocks, Deadline
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError, RequestError
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
@@ -117,7 +117,7 @@ class ParkedCalls(Generic[W]):
     def resumed(self, request: ClientRequest) -> W | None:
         """Return the parked work that a request resumes, if any; raise `ProtocolError` if that is gone."""
         state = request.request_state
-        if state is None or not state.startswith(_PARKED):
+        if state is None or not resumes_parked(request):
             return None
         handle = state.removeprefix(_PARKED)
         work = self._take(handle)
@@ -144,7 +144,7 @@ class ParkedCalls(Generic[W]):
         """
         self._running.add(work)
         number = next(self._numbers)
-        clock = self._clocks.start(number, Deadline(seconds, seconds))
+        clock = Clock(self._clocks, number, Deadline(seconds, seconds))
         try:
             with clock:
                 try:
@@ -159,7 +159,6 @@ class ParkedCalls(Generic[W]):
             note_failure(too_late=True)
             return None
         finally:
-            self._clocks.stop(number)
             self._running.discard(work)
 
     def close(self, reason: str) -> None:
@@ -231,6 +230,11 @@ class ParkedCalls(Generic[W]):
         if (work := self._take(handle)) is not None:
             self._gone.append((handle, reason))
             work.cancel(reason)
+
+
+def resumes_parked(request: ClientRequest) -> bool:
+    """Return whether a request resumes parked work."""
+    return request.request_state is not None and request.request_state.startswith(_PARKED)
 
 
 def _answer(work: Resumable, answers: Mapping[str, JSON]) -> None:

@@ -23,30 +23,16 @@ Reports = Callable[[Progress], Coroutine[Any, Any, None]]
 _reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", default=None)
 
 
-class ProgressReceivers:
-    """The receivers of progress by the progress tokens of one connection, which are numbers."""
+def pass_on(params: Mapping[str, Any], receiver_of: Callable[[int], Receive | None]) -> None:
+    """Pass on a progress notification to the receiver for its token, which is a number.
 
-    def __init__(self) -> None:
-        self._receivers: dict[int, Receive] = {}
-
-    def add(self, token: int, receive: Receive) -> None:
-        """Send the progress of a request to `receive`, until the token is forgotten."""
-        self._receivers[token] = receive
-
-    def forget(self, token: int) -> None:
-        """Stop reporting the progress of a request."""
-        self._receivers.pop(token, None)
-
-    def tell(self, token: object, params: Mapping[str, Any]) -> None:
-        """Pass on a progress notification. A malformed one, or one about no request of ours, is dropped."""
-        number = own_id(token)
-        receive = None if number is None else self._receivers.get(number)
-        progress = _number(params.get("progress"))
-        if receive is None or progress is None:
-            return
-        message = params.get("message")
+    A malformed one, or one about no request of ours, is dropped.
+    """
+    number, progress, message = own_id(params.get(PROGRESS_TOKEN_KEY)), params.get("progress"), params.get("message")
+    receive = None if number is None else receiver_of(number)
+    if receive is not None and (made := _number(progress)) is not None:
         text = message if isinstance(message, str) else None
-        receive(Progress(progress, _number(params.get("total")), text, forwarded_meta(params)))
+        receive(Progress(made, _number(params.get("total")), text, forwarded_meta(params)))
 
 
 def progress_params(token: object, report: Progress) -> JSON:

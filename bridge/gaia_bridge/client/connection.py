@@ -122,6 +122,8 @@ class Connection:
         """Returns an id for a request to be made, by which messages that belong to the request can be recognized."""
         self.direct = peer.direct
         """The direct calls that are neither answered nor adopted by `request`, by the ids of their requests."""
+        self.abandon = peer.abandon
+        """Gives up one of these."""
         self._peer = peer
         self._delegate = delegate
         self._limits = limits
@@ -182,16 +184,18 @@ class Connection:
             RequestTimeoutError: The server did not answer in time.
             UpstreamError: The answer of the server is missing or invalid.
         """
-        if params is not None and self._tasks.needed(method, params):
-            return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
-        if not self.handshake.modern:
-            return await self._peer.request(
-                method, params, deadline or self._deadline, on_progress=on_progress, number=number
-            )
-        ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
-        result = await ask({}, number)
-        if not rounds or not is_input_required(result):
+        deadline = deadline or self._deadline
+        if self._tasks.tools and params is not None and self._tasks.needed(method, params):
+            return await self._tasks.play(params, deadline, on_progress, number)
+        sent, headers = params, None
+        if self.handshake.modern:
+            sent, headers = self._stamped(params), self._headers.of(params) if method == TOOL_CALL else None
+        result = await self._peer.request(
+            method, sent, deadline, on_progress=on_progress, headers=headers, number=number
+        )
+        if not rounds or not self.handshake.modern or not is_input_required(result):
             return result
+        ask = partial(self._again, method, params, on_progress, deadline)
         most, questions = self._limits.max_rounds, self._limits.requests_in_result
         try:
             return await play_rounds(method, result, ask, self._answers, rounds=most, questions=questions)
@@ -212,10 +216,6 @@ class Connection:
             headers = self._headers.of(params)
             meta = {**self._meta, **meta, PROTOCOL_VERSION_KEY: self.handshake.revision}
         return self._peer.begin(call, params, meta, self._deadline, headers)
-
-    def abandon(self, call: DirectCall) -> None:
-        """Give up a direct call that no request has adopted."""
-        self._peer.abandon(call)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification; raise `UpstreamError` if it cannot be sent."""
@@ -288,21 +288,13 @@ class Connection:
         elif "logging" in self.handshake.capabilities:
             await self.request("logging/setLevel", {"level": level}, deadline=self._list_deadline)
 
-    async def _ask(
-        self,
-        method: str,
-        params: JSON | None,
-        on_progress: OnProgress | None,
-        deadline: Deadline,
-        more: JSON,
-        number: int | None = None,
+    async def _again(
+        self, method: str, params: JSON | None, on_progress: OnProgress | None, deadline: Deadline, more: JSON
     ) -> JSON:
-        """Make one modern request, or make it again with more parameters."""
-        stamped = self._stamped(params) | more
+        """Make a modern request again, with more parameters."""
         headers = self._headers.of(params) if method == TOOL_CALL else None
-        return await self._peer.request(
-            method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
-        )
+        sent = self._stamped(params) | more
+        return await self._peer.request(method, sent, deadline, on_progress=on_progress, headers=headers)
 
     def _stamped(self, params: JSON | None) -> JSON:
         """Add our `_meta` to parameters. Keys that the caller set for its own client win, save the revision."""

@@ -19,10 +19,10 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, passed
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, with_hop
 from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline, Interruptible
 from gaia_bridge.calls.direct_call import DirectCall
-from gaia_bridge.calls.progress import ProgressReceivers
+from gaia_bridge.calls.progress import Receive, pass_on
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, DirectLink, Link, Transport, UpstreamError
 from gaia_bridge.client.transports.json_rpc import error_words
@@ -85,10 +85,11 @@ class JsonRpcPeer:
         the delegate."""
         self.origins: dict[int | str, int] = {}
         """For each follow-up request and each task, the id of the original request: questions belong to that one."""
-        self.progress = ProgressReceivers()
-        """The receivers of progress for each request, also after it was answered with a task."""
+        self.progress: dict[int, Receive] = {}
+        """The receivers of progress for requests that were answered with a task."""
         self._delegate = delegate
         self._limits = limits
+        self._may_translate = limits.revisions.differ
         self._translating: Revision | None = None
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
@@ -154,42 +155,50 @@ class JsonRpcPeer:
             UpstreamError: The response is missing, late or invalid.
         """
         is_relayed, direct = number is not None, None if number is None else self.direct.pop(number, None)
-        link = self.check() if direct is None else self.link
+        if direct is None and self._reason is not None:
+            raise ConnectionLostError(self._reason)
         if number is None:
             number = self.new_id()
         has_progress = on_progress is not None or deadline.idle < deadline.cap
-        message = self._request(number, method, params, has_progress=has_progress)
-        translating = self._limits.revisions.translating_of(message)
+        message = self._message(number, method, params, has_progress=has_progress)
+        translating = self._limits.revisions.translating_of(message) if self._may_translate else None
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        age = 0.0 if direct is None else time.monotonic() - direct.began
-        clock = self._clocks.start(number, deadline, age)
-        watch = None if on_progress is None else _Watch(on_progress, clock, self._limits.notes)
-        if has_progress:
-            self.progress.add(number, clock.restarted if watch is None else watch.add)
-        ask = partial(link.request, message, headers) if direct is None else partial(self._adopted, direct)
-        if is_relayed:
-            ask = partial(self._in_order, ask)
+        clock = Clock(self._clocks, number, deadline, 0.0 if direct is None else time.monotonic() - direct.began)
         try:
             with clock:
-                response = await (ask() if watch is None else watch.request(ask))
+                if on_progress is None:
+                    response = await self._response(message, headers, direct, in_order=is_relayed)
+                else:
+                    ask = partial(self._response, message, headers, direct, in_order=is_relayed)
+                    response = await _Watch(on_progress, clock, self._limits.notes).request(ask)
         except TimeoutError:
             if not clock.is_up:
                 raise
             raise RequestTimeoutError(method, clock.seconds) from None
-        finally:
-            self._clocks.stop(number)
-            self.progress.forget(number)
-        return _result_of(method, response if translating is None else translating.read(response, method))
+        if translating is not None:
+            response = translating.read(response, method)
+        result = response.get("result")
+        if not is_object(result) or response.get("error") is not None:
+            raise _failure(method, response)
+        return result
 
-    def _request(self, number: int, method: str, params: JSON | None, *, has_progress: bool) -> JSON:
-        if has_progress or (params is not None and "_meta" in params):
-            params = _with_token(params, number if has_progress else None)
-        if self._delegate.id:
-            params = passed(params, self._delegate.id)
+    def _message(self, number: int, method: str, params: JSON | None, *, has_progress: bool) -> JSON:
+        """Return a request with our own progress token, or none: tokens are valid on one connection only."""
+        meta, own = None if params is None else params.get("_meta"), self._delegate.id
+        if not is_object(meta):
+            meta = {}
+        if has_progress:
+            meta = {**meta, PROGRESS_TOKEN_KEY: number}
+        elif PROGRESS_TOKEN_KEY in meta:
+            meta = {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}
+        if own:
+            meta = with_hop(meta, own) if HOPS_META_KEY in meta else {**meta, HOPS_META_KEY: [own]}
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
-        if params is not None:
+        if meta or (params is not None and "_meta" in params):
+            message["params"] = {**(params or {}), "_meta": meta}
+        elif params is not None:
             message["params"] = params
         return message
 
@@ -240,10 +249,17 @@ class JsonRpcPeer:
             if not call.done() and self._direct_link is not None:
                 self._direct_link.abandon(call.number)
 
-    async def _in_order(self, ask: _Ask) -> JSON:
-        """Make a request of a client; messages that came before the response may be for that client, and are first."""
-        response = await ask()
-        while self._deferred:  # until all direct calls are adopted
+    async def _response(
+        self, message: JSON, headers: Mapping[str, str] | None, direct: DirectCall | None, *, in_order: bool
+    ) -> JSON:
+        """Send a request, unless it was sent as a direct call, and wait for its response.
+
+        Args:
+            in_order: Whether messages that came before the response may be for the client of the request.
+        """
+        assert self._link is not None
+        response = await (self._link.request(message, headers) if direct is None else self._adopted(direct))
+        while in_order and self._deferred:  # until all direct calls are adopted
             await self._all_adopted.wait()
         return response
 
@@ -282,12 +298,17 @@ class JsonRpcPeer:
             if self._tasks is not None:
                 self._questions.ask(self._tasks, message["id"], method, params, origin)
         elif method == _PROGRESS:
-            self.progress.tell(params.get(PROGRESS_TOKEN_KEY), params)
+            pass_on(params, self._receiver)
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
             # A task in `_meta` alone gives no id: an id says that this wire names the request of every message.
             self.on_notification(method, params, None if during is None else origin)
+
+    def _receiver(self, number: int) -> Receive | None:
+        """Return the receiver of progress for a request; a request that has none only gets more time."""
+        clock = self._clocks.running.get(number)
+        return self.progress.get(number) if clock is None else clock.on_progress or clock.restart
 
     def ended(self, reason: str) -> None:
         """Handle the end of the link where we did not close it."""
@@ -367,13 +388,14 @@ class _Watch:
     def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:
         self._on_progress = on_progress
         self._clock = clock
+        clock.on_progress = self._add
         self._waiting: deque[Progress] = deque(maxlen=waiting)
         self._context = contextvars.copy_context()
         self._passing: asyncio.Task[None] | None = None
         self._unwanted = Interruptible()
         self._answered = False
 
-    def add(self, report: Progress) -> None:
+    def _add(self, report: Progress) -> None:
         """Queue a report of the server, and start to pass reports on."""
         if self._answered:
             return
@@ -417,25 +439,12 @@ class _Watch:
             raise
 
 
-def _with_token(params: JSON | None, token: int | None) -> JSON | None:
-    """Set our own progress token in parameters, or remove a foreign one: tokens are valid on one connection only."""
-    meta = None if params is None else params.get("_meta")
-    if not is_object(meta):
-        meta = {}
-    if token is not None:
-        return {**(params or {}), "_meta": {**meta, PROGRESS_TOKEN_KEY: token}}
-    if PROGRESS_TOKEN_KEY not in meta:
-        return params
-    return {**(params or {}), "_meta": {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}}
-
-
-def _result_of(method: str, response: JSON) -> JSON:
-    error, result = response.get("error"), response.get("result")
-    if error is not None:
-        code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
-        if type(code) is not int or not isinstance(message, str):
-            raise UpstreamError(f"answered {method} with an error that has no code or no message{error_words(error)}")
-        raise ProtocolError(code, message, error.get("data"))
-    if not is_object(result):
-        raise UpstreamError(f"answered {method} with neither a result nor an error")
-    return result
+def _failure(method: str, response: JSON) -> ProtocolError | UpstreamError:
+    """Return the error for a response without a result."""
+    error = response.get("error")
+    if error is None:
+        return UpstreamError(f"answered {method} with neither a result nor an error")
+    code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
+    if type(code) is not int or not isinstance(message, str):
+        return UpstreamError(f"answered {method} with an error that has no code or no message{error_words(error)}")
+    return ProtocolError(code, message, error.get("data"))

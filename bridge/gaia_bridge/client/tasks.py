@@ -34,7 +34,7 @@ class Tasks:
         self._patience = Deadline(limits.list_timeout, limits.list_timeout)
         self._served = value_at(capabilities, "tasks", "requests", "tools", "call") is not None
         self.tools: set[str] = set()
-        """Their names."""
+        """The names of the tools, for which a request has to be `play`ed; see `needed`."""
 
     def learn(self, tools: list[Any]) -> None:
         """Remember the tools of the whole list that run as tasks only."""
@@ -43,7 +43,7 @@ class Tasks:
 
     def needed(self, method: str, params: JSON | None) -> bool:
         """Whether a request has to create a task, and the caller did not ask for a task itself."""
-        if not self.tools or method != _CALL or params is None or "task" in params:
+        if method != _CALL or params is None or "task" in params:
             return False
         name = params.get("name")
         return isinstance(name, str) and name in self.tools
@@ -61,7 +61,7 @@ class Tasks:
             return made
         peer = self._peer
         peer.origins[identifier] = number
-        peer.progress.add(number, reports.add)
+        peer.progress[number] = reports.add
         over = False
         try:
             with anyio.move_on_after(max(0.0, began + deadline.cap - anyio.current_time())):
@@ -77,7 +77,7 @@ class Tasks:
             raise
         finally:
             peer.origins.pop(identifier, None)  # may be gone: a server may have given two calls the same id
-            peer.progress.forget(number)
+            del peer.progress[number]
             if not over:
                 await self._cancel(identifier)
 

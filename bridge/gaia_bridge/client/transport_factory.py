@@ -219,3 +219,7 @@ class Watched:
     def garbage(self) -> tuple[int, list[str]]:
         """The number of lines of the child that are no messages, and the first of them."""
         return (self.link.garbage.count, self.link.garbage.first) if isinstance(self.link, StdioLink) else (0, [])
+
+    def has_garbage_since(self, when: float) -> bool:
+        """Return whether the child has written a line that is no message since that time of `time.monotonic`."""
+        return isinstance(self.link, StdioLink) and self.link.garbage.last >= when

@@ -60,6 +60,8 @@ class Revisions:
     def __init__(self, entries: Iterable[Revision]) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._differing = {name: entry for name, entry in self._entries.items() if entry.differs}
+        self.differ = bool(self._differing)
+        """Whether there are revisions whose messages have to be translated."""
         self.names = tuple(self._entries)
         """The names of the revisions, oldest first."""
         self.latest = self.names[-1]

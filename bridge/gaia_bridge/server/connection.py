@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.in_flight import ReceivedRequests, SentRequests
-from gaia_bridge.calls.progress import ProgressReceivers, Reports
+from gaia_bridge.calls.progress import Receive, Reports, pass_on
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
@@ -130,8 +130,8 @@ class ClientConnection:
         return SentRequests()
 
     @cached_property
-    def _progress(self) -> ProgressReceivers:
-        return ProgressReceivers()
+    def _progress(self) -> dict[int, Receive]:
+        return {}
 
     async def ask(self, channel: Channel, method: str, params: JSON, reports: Reports | None) -> JSON:
         """Ask the client, and return the result of its answer.
@@ -151,7 +151,7 @@ class ClientConnection:
         answer = self._sent.add(number)
         if reports is not None:
             params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN_KEY: number}}
-            self._progress.add(number, lambda report: self._run_aside(reports(report)))
+            self._progress[number] = lambda report: self._run_aside(reports(report))
         try:
             await channel.send(encoded_request(number, method, params or None))
             return _result_of(await answer)
@@ -164,7 +164,7 @@ class ClientConnection:
             raise
         finally:
             self._sent.forget(number)
-            self._progress.forget(number)
+            self._progress.pop(number, None)
 
     def answered(self, message: JSON) -> None:
         """Take a response. One that answers no open question is dropped."""
@@ -173,7 +173,7 @@ class ClientConnection:
 
     def progressed(self, params: Mapping[str, Any]) -> None:
         """Pass on the client's progress with the answer to a question."""
-        self._progress.tell(params.get(meta.PROGRESS_TOKEN_KEY), params)
+        pass_on(params, self._progress.get)
 
     # The end.
 

@@ -90,7 +90,7 @@ def _refuse_foreign(file: Path) -> None:
 
 def _offer(reached: Target, probed: Probe) -> ServerOffer:
     """Return the features of the server, as the configuration tailors and permits them."""
-    from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
+    from gaia_bridge.sources.upstream.listing.tool_transforms import is_permitted
     from gaia_bridge_cli.servers.server_probe import shown_tools
     from gaia_bridge_desk.client_code import ServerOffer
 

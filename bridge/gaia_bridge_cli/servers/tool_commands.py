@@ -41,7 +41,7 @@ def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int
     TARGET is a configured server, a source of a running bridge, file.py[:Class], a URL, or, after --, a command.
     """
     with imported_for_good():
-        from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted
+        from gaia_bridge.sources.upstream.listing.tool_transforms import is_permitted
         from gaia_bridge_cli.servers.arguments import parameter_lines, signature
         from gaia_bridge_cli.servers.server_probe import shown_tools
 

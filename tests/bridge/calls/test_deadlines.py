@@ -28,7 +28,7 @@ def left(clock: Clock) -> float:
 
 async def test_a_request_ends_when_nothing_is_heard_and_never_later_than_its_cap() -> None:
     clocks = Clocks()
-    patient, hurried = clocks.start(1, LONG), clocks.start(2, Deadline(100, 50))
+    patient, hurried = Clock(clocks, 1, LONG), Clock(clocks, 2, Deadline(100, 50))
     assert (left(patient), patient.seconds) == (100, 100)
     assert (left(hurried), hurried.seconds) == (50, 50)
     hurried.restart()
@@ -36,7 +36,7 @@ async def test_a_request_ends_when_nothing_is_heard_and_never_later_than_its_cap
 
 
 async def test_while_the_other_side_waits_for_us_no_sign_of_life_is_expected() -> None:
-    clock = Clocks().start(1, LONG)
+    clock = Clock(Clocks(), 1, LONG)
     clock.hold()
     clock.hold()
     clock.release()
@@ -48,12 +48,13 @@ async def test_while_the_other_side_waits_for_us_no_sign_of_life_is_expected() -
 
 async def test_a_request_that_has_ended_is_not_given_more_time() -> None:
     clocks = Clocks()
-    late, done = clocks.start(1, Deadline(0, 1_000)), clocks.start(2, LONG)
+    late, done = Clock(clocks, 1, Deadline(0, 1_000)), Clock(clocks, 2, LONG)
     with pytest.raises(TimeoutError), late:
         await asyncio.Event().wait()
     ended = late.ends_at
     late.restart()
-    clocks.stop(2)
+    with done:
+        pass
     done.hold()
     assert (late.is_up, late.ends_at, left(done)) == (True, ended, 100)
 
@@ -68,25 +69,22 @@ async def test_requests_that_are_answered_in_time_set_one_timer(monkeypatch: pyt
 
     monkeypatch.setattr(loop, "call_at", counted)
     for number in range(100):
-        with clocks.start(number, LONG):
+        with Clock(clocks, number, LONG):
             await asyncio.sleep(0)
-        clocks.stop(number)
     assert len(timers) == 1
-    with clocks.start(100, Deadline(50, 1_000)):
+    with Clock(clocks, 100, Deadline(50, 1_000)):
         assert len(timers) == 2, "the timer is set anew for an earlier end"
-    clocks.stop(100)
-    with clocks.start(101, Deadline(math.inf, math.inf)):
+    with Clock(clocks, 101, Deadline(math.inf, math.inf)):
         assert len(timers) == 2
-    clocks.stop(101)
 
 
 @pytest.mark.parametrize("first", ["it ends", "the request ends"])
 async def test_a_connection_that_is_closed_leaves_no_timer(first: str) -> None:
     clocks = Clocks()
-    clocks.start(1, LONG)
+    clock = Clock(clocks, 1, LONG)
     timer = clocks._timer  # pyright: ignore[reportPrivateUsage]
     assert timer is not None
-    ends: list[Callable[[], None]] = [clocks.close, partial(clocks.stop, 1)]
+    ends: list[Callable[[], None]] = [clocks.close, partial(clock.__exit__, None, None, None)]
     for end in ends if first == "it ends" else reversed(ends):
         assert not timer.cancelled(), "there may be a request yet"
         end()
@@ -105,7 +103,7 @@ def test_each_of_many_requests_ends_at_its_own_time(requests: list[tuple[float, 
         loop = asyncio.get_running_loop()
         await asyncio.sleep(begins)
         began = loop.time()
-        clock = clocks.start(number, Deadline(idle, cap))
+        clock = Clock(clocks, number, Deadline(idle, cap))
         timers = [loop.call_later(sign, clock.restart) for sign in signs]
         try:
             with clock:
@@ -114,7 +112,6 @@ def test_each_of_many_requests_ends_at_its_own_time(requests: list[tuple[float, 
         except TimeoutError:
             return loop.time() - began
         finally:
-            clocks.stop(number)
             for timer in timers:
                 timer.cancel()
 
@@ -142,15 +139,11 @@ async def test_whoever_cancels_the_request_at_the_same_time_is_heard(outer: bool
     assert task is not None
 
     async def wait() -> None:
-        clock = clocks.start(1, LONG)
-        try:
-            with clock:
-                clock.interrupt()
-                if outer:
-                    asyncio.current_task().cancel()  # type: ignore[union-attr]
-                await asyncio.Event().wait()
-        finally:
-            clocks.stop(1)
+        with Clock(clocks, 1, LONG) as clock:
+            clock.interrupt()
+            if outer:
+                asyncio.current_task().cancel()  # type: ignore[union-attr]
+            await asyncio.Event().wait()
 
     with pytest.raises(asyncio.CancelledError if outer else TimeoutError):
         await asyncio.create_task(wait())
@@ -160,9 +153,8 @@ def test_the_timers_of_both_loops_ring() -> None:
     async def late() -> None:
         clocks = Clocks()
         for number, seconds in enumerate((0.0, 0.001, 0.0104, 0.02)):
-            with pytest.raises(TimeoutError), clocks.start(number, Deadline(seconds, math.inf)):
+            with pytest.raises(TimeoutError), Clock(clocks, number, Deadline(seconds, math.inf)):
                 await asyncio.Event().wait()
-            clocks.stop(number)
 
     asyncio.run(asyncio.wait_for(late(), 10))
     uvloop.run(asyncio.wait_for(late(), 10))

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.calls.progress import ProgressReceivers
+from gaia_bridge.calls.progress import pass_on
 from gaia_bridge.model import Progress
 
 
 def heard_of(token: object, params: dict[str, Any]) -> list[Progress]:
-    receivers, heard = ProgressReceivers(), list[Progress]()
-    receivers.add(1, heard.append)
-    receivers.add(2, heard.append)
-    receivers.forget(2)
-    receivers.tell(token, params)
+    heard = list[Progress]()
+    pass_on({**params, "progressToken": token}, {1: heard.append}.get)
     return heard
 
 

@@ -15,7 +15,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.calls.deadlines import Clocks, Deadline
+from gaia_bridge.calls.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import ServerOptions, StdioServerSpec
@@ -320,15 +320,11 @@ async def test_a_direct_call_ends_at_the_deadline_of_its_server_however_long_cli
 
 async def test_the_time_without_a_sign_of_life_counts_from_the_beginning_of_a_request() -> None:
     clocks = Clocks()
-    try:
-        old, new = clocks.start(1, Deadline(10, 100), age=4), clocks.start(2, Deadline(10, 100))
+    with Clock(clocks, 1, Deadline(10, 100), age=4) as old, Clock(clocks, 2, Deadline(10, 100)) as new:
         assert 3.9 < new.ends_at - old.ends_at < 4.1
         old.restart()
         assert old.ends_at >= new.ends_at
-    finally:
-        clocks.stop(1)
-        clocks.stop(2)
-        clocks.close()
+    clocks.close()
 
 
 class Waiting:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -175,11 +177,14 @@ class Garbage:
         """The number of lines in all."""
         self.first: list[str] = []
         """The first lines, made printable."""
+        self.last = -math.inf
+        """The time of the last one, by `time.monotonic`."""
 
     def add(self, line: bytes) -> bool:
         """Count a line; return whether that is still within the budget."""
         now = self._now()
         self.count += 1
+        self.last = time.monotonic()
         self._times.append(now)
         if len(self.first) < _SHOWN:
             self.first.append(self.for_log(line[:400].decode("utf-8", "replace")))

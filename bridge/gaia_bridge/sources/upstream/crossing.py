@@ -1,4 +1,4 @@
-"""Translates one request of a client on its way to a server, and its result or error on the way back.
+"""Translates a request of a client on its way to a server; translates and checks the answer on the way back.
 
 With OpenTelemetry, the server gets our span as the parent, whose own parent is that of the client; otherwise the trace
 context of the client (`traceparent`, `tracestate` in `_meta`, SEP-414) goes on as it came.
@@ -12,10 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
+
+import anyio
+import anyio.to_thread
 
 from gaia_bridge.calls.results.conversion import is_input_required
 from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.constants import KIB
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -26,6 +31,8 @@ from gaia_bridge.errors import (
     ToolError,
 )
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND, URL_ELICITATION_REQUIRED
+from gaia_bridge.protocol.content import RESULTS
+from gaia_bridge.protocol.definition_repairs import repaired_result
 from gaia_bridge.protocol.meta import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
@@ -36,10 +43,17 @@ from gaia_bridge.protocol.meta import (
     without_key,
 )
 from gaia_bridge.protocol.parameters import METHODS
-from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability, question_problem
+from gaia_bridge.protocol.vocabulary import (
+    CAPABILITY_OF,
+    is_complete,
+    missing_capability,
+    question_problem,
+    result_problem,
+)
 from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_text import measure
+from gaia_bridge.text.json_types import JSON, MAX_NESTING, is_array, is_object
 from gaia_bridge.version import __version__
 
 _OUR_HOP: Final = frozenset(
@@ -59,6 +73,13 @@ _RESOURCE_NOT_FOUND: Final = -32002
 """The code of MCP up to 2025-11-25, server/resources; later revisions report invalid parameters, with the URI."""
 _OF_SDK_1: Final = "Invalid request parameters"
 """The message of version 1 of the Python SDK for an unknown method, with the code of invalid parameters."""
+_LARGE: Final = 256 * KIB
+"""Bytes from which on a result is checked in a thread: below, that takes a few milliseconds at most."""
+_THREADS: Final = 1
+"""Results of one server that are checked in threads at once: more would only take time from the event loop."""
+_BLOCKS: Final = 250
+"""Blocks of content that are checked in one go: nothing else runs meanwhile, even from another thread."""
+_LISTS: Final[Mapping[str, str]] = {"tools/call": "content", "prompts/get": "messages", "resources/read": "contents"}
 
 
 def params_for_server(relay: Relay, *, modern: bool) -> JSON:
@@ -120,7 +141,8 @@ def result_for_client(result: JSON, request: ClientRequest, *, modern: bool) -> 
     Raises:
         UpstreamError: The result has a question that the client did not declare.
     """
-    result = without_key(result, SERVER_INFO_KEY)
+    if "_meta" in result:
+        result = without_key(result, SERVER_INFO_KEY)
     if not modern or "resultType" not in result:
         return result | {"resultType": "complete"}
     if not is_input_required(result):
@@ -201,3 +223,65 @@ def check_links(answers: Mapping[str, JSON]) -> None:
     for key, answer in answers.items():
         if key.startswith(_LINK) and answer.get("action") != "accept":
             raise ToolError(f"The server needs a link to be opened, and the user's answer was: {answer.get('action')}")
+
+
+def with_list(method: str, result: JSON) -> JSON:
+    """Return the result with its list, where the server left that out or wrote null, as servers in Go do for none.
+
+    A result of another type, and one that names a task, is returned unchanged.
+    """
+    name = _LISTS.get(method)
+    if name is None or result.get(name) is not None:
+        return result
+    if result.get("resultType", "complete") != "complete" or is_object(result.get("task")):
+        return result
+    return {**result, name: []}
+
+
+class ResultChecker:
+    """Checks the results of one server."""
+
+    def __init__(self) -> None:
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def checked(self, method: str, result: JSON) -> JSON:
+        """Return the result in a form that can be passed on.
+
+        Raises:
+            UpstreamError: The result cannot be passed on; the message says why.
+        """
+        size, is_too_deep = measure(result)
+        if is_too_deep:
+            raise UpstreamError(f"answered {method} with a result that is nested deeper than {MAX_NESTING} levels")
+        if size <= _LARGE and "task" not in result and result.get("resultType", "complete") == "complete":
+            shape = RESULTS.get(method)
+            if shape is not None and shape.is_plain(result):  # as nearly all are; a "no" may be wrong
+                return result
+        result = with_list(method, result)
+        if size > _LARGE:
+            check = partial(_checked, method, result)
+            result, problem = await anyio.to_thread.run_sync(check, limiter=self._threads)
+        else:
+            result, problem = _checked(method, result)
+        if problem is not None:
+            raise UpstreamError(f"answered {method} with a result that {problem}")
+        return result
+
+
+def _checked(method: str, result: JSON) -> tuple[JSON, str | None]:
+    if is_complete(method, result):
+        if all(map(RESULTS[method].is_plain, _parts(result))):
+            return result, None
+        result = repaired_result(method, result)
+    problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
+    return result, None if problem is None else f"MCP does not allow: {problem}"
+
+
+def _parts(result: JSON) -> Sequence[JSON]:
+    """Return results that together have the blocks of one; none of them has many blocks."""
+    content = result.get("content")
+    if not is_array(content) or len(content) <= _BLOCKS:
+        return (result,)
+    about = {key: value for key, value in result.items() if key != "structuredContent"}
+    starts = range(0, len(content), _BLOCKS)
+    return [result | {"content": []}, *(about | {"content": content[at : at + _BLOCKS]} for at in starts)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gaia_bridge.client import ClientDelegate, Connection
+from gaia_bridge.client import ClientDelegate
 from gaia_bridge.client.transport import SessionExpiredError
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
@@ -38,9 +38,7 @@ class UpstreamDelegate(ClientDelegate):
         "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}},
     }
 
-    def __init__(
-        self, name: str, own: str, relays: Relays, tracker: FeatureTracker, supervisor: Supervisor[Connection]
-    ) -> None:
+    def __init__(self, name: str, own: str, relays: Relays, tracker: FeatureTracker, supervisor: Supervisor) -> None:
         self.id = own
         self.server = f"upstream {name!r}"
         self._relays = relays

@@ -10,38 +10,22 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
-from typing import Generic, Protocol, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
+from gaia_bridge.sources.upstream.supervised_connection import SupervisedConnection
 
 logger = logging.getLogger(__name__)
 
 
-class Runs(Protocol):
-    """A connection that serves one client."""
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a call waits for the client to come back with an answer."""
-        ...
-
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Run until cancelled."""
-        ...
-
-
-S = TypeVar("S", bound=Runs)
-
-
-class _Private(Struct, Generic[S]):
+class _Private(Struct):
     """A private connection. Implements `TaskStatus`: its start goes on if the request that caused it is cancelled."""
 
-    server: S
+    server: SupervisedConnection
     is_started: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     requests: int = 0
@@ -58,13 +42,13 @@ class _Private(Struct, Generic[S]):
         self.is_started.set()
 
 
-class PrivateConnections(Generic[S]):
+class PrivateConnections:
     """The private connections of clients. Use it only on the event loop."""
 
-    def __init__(self, make: Callable[[ClientRequest], S], limit: int) -> None:
+    def __init__(self, make: Callable[[ClientRequest], SupervisedConnection], limit: int) -> None:
         self._make = make
         self._limit = limit
-        self._of: dict[Hashable, _Private[S]] = {}
+        self._of: dict[Hashable, _Private] = {}
         """The connections by their clients, the last used one last."""
         self._awaited: set[Hashable] = set()
         """Clients that are removed when their session ends; also refused ones that keep asking."""
@@ -72,11 +56,11 @@ class PrivateConnections(Generic[S]):
     def __len__(self) -> int:
         return len(self._of)
 
-    def __iter__(self) -> Iterator[S]:
+    def __iter__(self) -> Iterator[SupervisedConnection]:
         return iter([private.server for private in self._of.values()])
 
     @asynccontextmanager
-    async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[S | None]:
+    async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[SupervisedConnection | None]:
         """Yield the private connection for a request; `None` if its client has no session and so uses the shared one.
 
         When the limit is reached, the connection that was idle for longest is closed; its client gets a new one later.
@@ -101,7 +85,7 @@ class PrivateConnections(Generic[S]):
             if self._of.get(request.client) is private:
                 self._of[request.client] = self._of.pop(request.client)
 
-    def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private[S] | None:
+    def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private | None:
         client = request.client
         private = self._of.get(client)
         if private is None:
@@ -124,7 +108,7 @@ class PrivateConnections(Generic[S]):
         logger.info("a connection of a client's own, which it was not using, gave way to another client's")
         private.end()
 
-    def there(self, request: ClientRequest) -> S | None:
+    def there(self, request: ClientRequest) -> SupervisedConnection | None:
         """Return the connection that the client of a request has already."""
         private = self._of.get(request.client)
         return None if private is None else private.server

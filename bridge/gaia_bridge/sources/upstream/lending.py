@@ -7,71 +7,42 @@ all clients. The bridge's configuration (which tools, under which names) applies
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.transport_factory import Watched
-from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.contract import Source
 from gaia_bridge.errors import LoopEndedError
-from gaia_bridge.model import ServerFeatures, ServerSpec, SourceKind, SourceState, SourceStatus, StdioServerSpec
+from gaia_bridge.model import ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.runtime.lent_loop import Lease, LentLoop
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Borrows, covers, is_lendable
-from gaia_bridge.text.json_types import JSON
+from gaia_bridge.sources.upstream.supervised_connection import SupervisedConnection
 
 logger = logging.getLogger(__name__)
-
-
-class Lendable(Source, Protocol):
-    """The methods of an upstream that lending needs."""
-
-    @property
-    def everything(self) -> ServerFeatures: ...
-
-    @property
-    def awaited(self) -> bool: ...
-
-    async def started(self) -> None: ...
-
-    async def connected(self) -> ServerHandshake: ...
-
-    def retry(self) -> None: ...
-
-    def start_as(self, spec: ServerSpec) -> bool:
-        """Start the server in another way from now on; return whether that works: not while it is used."""
-        ...
-
-    async def ask(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
-        """Forward a request; over the shared connection, whatever the client's era, unless `beside`."""
-        ...
-
-    async def call(self, own: str, arguments: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
-        """Run a tool by the server's own name for it; `beside` as for `ask`."""
-        ...
 
 
 class Lending:
     """Lends one upstream. Implements `shared_servers.Lender`. All but the properties runs on its event loop."""
 
     def __init__(
-        self, upstream: Lendable, transport: Watched, spec: ServerSpec, limits: UpstreamLimits, *, lends: bool
+        self, source: Source, connection: SupervisedConnection, limits: UpstreamLimits, *, lends: bool
     ) -> None:
-        self.spec = spec
-        self.source: Source = _UnchangedServer(upstream)
-        self._upstream = upstream
-        self._transport = transport
+        self.source = source
+        self._connection = connection
         self._limits = limits
-        self._lends = lends and is_lendable(spec)
+        self._lends = lends and is_lendable(connection.spec)
         self._loop: LentLoop | None = None
         self._sessions: set[Borrows] = set()
         self._returned = anyio.Event()
+
+    @property
+    def spec(self) -> ServerSpec:
+        """The entry by which the server is started or reached."""
+        return self._connection.spec
 
     @property
     def is_used(self) -> bool:
@@ -81,12 +52,12 @@ class Lending:
     @property
     def works(self) -> bool:
         """Whether the server runs, or will when it is used."""
-        return self._loop is not None and self._upstream.status.state is not SourceState.FAILED
+        return self._loop is not None and self._connection.supervisor.status.state is not SourceState.FAILED
 
     @property
     def pid(self) -> int | None:
         """The server's process, if one runs."""
-        return self._transport.pid
+        return self._connection.transport.pid
 
     def lease(self) -> Lease:
         """Return the right to run something on its event loop.
@@ -147,13 +118,13 @@ class Lending:
         """
         self._sessions.add(session)
         try:
-            if self._upstream.status.state is SourceState.STARTING:
-                await self._upstream.connected()
+            if self._connection.supervisor.status.state is SourceState.STARTING:
+                await self._connection.connected()
             if not _alike(wanted, self.spec) and not (covers(wanted, self.spec) and self._adopt(wanted)):
                 raise UpstreamError("is used already by clients of the bridge, which see other variables")
-            if self._upstream.status.state is SourceState.FAILED:
-                self._upstream.retry()
-            await self._upstream.connected()
+            if self._connection.supervisor.status.state is SourceState.FAILED:
+                self._connection.supervisor.retry()
+            await self._connection.connected()
             await session.open()
         except BaseException:
             self._forget(session)
@@ -169,11 +140,7 @@ class Lending:
     def _adopt(self, wanted: ServerSpec) -> bool:
         """Start the server with the variables of a borrower, which would otherwise start one for itself."""
         assert isinstance(wanted, StdioServerSpec) and isinstance(self.spec, StdioServerSpec)
-        spec = replace(self.spec, inherit_env=wanted.inherit_env)
-        if not self._upstream.start_as(spec):
-            return False
-        self.spec = spec
-        return True
+        return self._connection.start_as(replace(self.spec, inherit_env=wanted.inherit_env))
 
     def _forget(self, session: Borrows) -> None:
         self._sessions.discard(session)
@@ -183,67 +150,3 @@ class Lending:
 
 def _alike(wanted: ServerSpec, running: ServerSpec) -> bool:
     return covers(wanted, running) and covers(running, wanted)
-
-
-class _UnchangedServer(AsksServer):
-    """The unchanged offer of a server, over the connection that all share. Implements `Source`."""
-
-    def __init__(self, upstream: Lendable) -> None:
-        self._upstream = upstream
-
-    @property
-    def name(self) -> str:
-        return self._upstream.name
-
-    @property
-    def kind(self) -> SourceKind:
-        return self._upstream.kind
-
-    @property
-    def features(self) -> ServerFeatures:
-        return self._upstream.everything
-
-    @property
-    def status(self) -> SourceStatus:
-        return self._upstream.status
-
-    @property
-    def awaited(self) -> bool:
-        return self._upstream.awaited
-
-    async def started(self) -> None:
-        await self._upstream.started()
-
-    def listen(self, listener: ChangeListener) -> Callable[[], None]:
-        return self._upstream.listen(listener)
-
-    async def settle(self, *, listed_once: bool = False) -> None:
-        await self._upstream.settle(listed_once=listed_once)
-
-    async def learn(self) -> None:
-        await self._upstream.learn()
-
-    @property
-    def is_due(self) -> bool:
-        return self._upstream.is_due
-
-    async def refresh(self) -> None:
-        await self._upstream.refresh()
-
-    async def seek(self) -> None:
-        await self._upstream.seek()
-
-    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        return await self._upstream.call(name, arguments, request, beside=False)
-
-    async def ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        return await self._upstream.ask(method, params, request, beside=False)
-
-    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        return await self.ask(method, params, request)
-
-    async def subscribe(self, uri: str) -> None:
-        await self._upstream.subscribe(uri)
-
-    async def unsubscribe(self, uri: str) -> None:
-        await self._upstream.unsubscribe(uri)

@@ -7,13 +7,13 @@ user outlives the question.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY, TASK_ID, made_task
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relayed_request import Relay
@@ -46,20 +46,18 @@ class PastCalls:
         """Remember a call that ended without an answer, by its owner."""
         self._given_up.append((anyio.current_time() + self._limits.given_up_grace, owner))
 
-    def note_answer(self, relay: Relay, result: JSON) -> None:
-        """Remember a call that was answered, and the task that it made."""
-        self.note_principal(relay.request.principal, asyncio.get_running_loop().time())
-        if "task" in result and (task := made_task(result)) is not None:
-            _remember(self._tasks, task, relay.request.client)
-
-    def note_principal(self, principal: Hashable, now: float) -> None:
-        """Remember the principal of a call that was answered at that time."""
+    def note_answer(
+        self, principal: Hashable, now: float, request: ClientRequest | None = None, result: JSON | None = None
+    ) -> None:
+        """Remember the principal of a call that was answered at that time, and the task that the call made."""
         if principal != self._last:
             self._answered.pop(principal, None)
         self._last = principal
         self._answered[principal] = now + self._limits.answered_grace
         if len(self._answered) > 2:
             del self._answered[next(iter(self._answered))]
+        if request is not None and result and "task" in result and (task := made_task(result)) is not None:
+            _remember(self._tasks, task, request.client)
 
     def note_links(self, relay: Relay, *asked: Mapping[str, Any]) -> None:
         """Remember the client that a server asks to open links."""

@@ -10,19 +10,20 @@ another client's.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.direct_call import DirectOrigin
 from gaia_bridge.calls.parked_calls import Waiting
-from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
+from gaia_bridge.client import Connection, Deadline
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ProtocolError
@@ -73,33 +74,6 @@ _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging
 """The levels of our own log for an upstream's messages; everything more severe is a warning."""
 
 
-class Asks(Protocol):
-    """A connection that requests are made on."""
-
-    handshake: ServerHandshake
-
-    async def set_log_level(self, level: str) -> None: ...
-
-    def new_id(self) -> int: ...
-
-    async def request(
-        self,
-        method: str,
-        params: JSON | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        deadline: Deadline | None = None,
-        rounds: bool = True,
-        number: int | None = None,
-    ) -> JSON: ...
-
-
-class Tells(Asks, Protocol):
-    """A connection that notifications can be sent on as well."""
-
-    async def notify(self, method: str, params: JSON | None = None) -> None: ...
-
-
 class Relays:
     """The requests of clients that one upstream works on.
 
@@ -125,12 +99,14 @@ class Relays:
         self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
-        self._level_set: tuple[Asks, str] | None = None
-        self._logs_for: tuple[Asks, str] | None = None
-        """The connection and the level of the last direct call: the server logs at that level, or a lower one."""
-        self._user: tuple[Hashable, Hashable] | None = None
-        """The owner and the client of the first call."""
+        self._level_set: tuple[Connection, str] | None = None
+        self._logs_for: tuple[Connection, str] | None = None
+        """The connection and the level of the last call that has one: the server logs at that level, or a lower one."""
+        self._first_owner: Hashable = None
+        self._first_client: Hashable = None
+        """The owner and the client of the first call; `None` before that."""
         self._is_shared = False
+        """Whether there were calls of other owners."""
         self._last_user: DirectOrigin | None = None
         """The client of the last direct call, if that is always the same client."""
         self._news: anyio.Event | None = None  # set while a call or a question waits for other calls
@@ -144,7 +120,7 @@ class Relays:
         """The tools and methods that may have asked something without naming the call, each with the turns in which it
         has to ask nothing before it takes no more."""
 
-    async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
+    async def call(self, connection: Connection, relay: Relay, deadline: Deadline) -> JSON:
         """Forward a request, and its messages on the way back. Cancelling it cancels the server's work.
 
         Returns:
@@ -155,20 +131,22 @@ class Relays:
             ToolError: The user refused an action that the upstream needs.
             UpstreamError: The upstream gave no valid answer, or had no turn for the call.
         """
-        modern = connection.handshake.modern
-        if relay.request.input_responses:
-            check_links(relay.request.input_responses)
-        number, takes_turn = await self._begin(connection, relay)
+        modern, request, level = connection.handshake.modern, relay.request, relay.request.log_level
+        logs_as_wanted = level is None or self._logs_for == (connection, level)
+        if self.askers or request.input_responses or not logs_as_wanted:
+            await self._begin(connection, relay)
+        number = connection.new_id() if relay.direct is None else relay.direct.number
         # A server of 2026-07-28 logs nothing for a request that does not ask for it (utilities/logging).
-        relay.may_log = not modern or relay.request.log_level is not None
+        relay.may_log = not modern or level is not None
         self._in_flight[number] = relay
-        self._note_user(relay.owner, relay.request.client)
+        if not self._is_shared and relay.owner != self._first_owner:
+            self._note_user(relay.owner, request.client)
         is_answered, relay.has_failed = False, True
         try:
             ask = partial(
                 connection.request,
                 relay.method,
-                on_progress=relay.progress if PROGRESS_TOKEN_KEY in relay.request.meta else None,
+                on_progress=relay.progress if PROGRESS_TOKEN_KEY in request.meta else None,
                 deadline=deadline,
                 rounds=False,
                 number=number,
@@ -180,7 +158,7 @@ class Relays:
             else:
                 result = await ask(params)
             is_answered, relay.has_failed = True, result.get("isError") is True
-            self._past.note_answer(relay, result)
+            self._past.note_answer(request.principal, asyncio.get_running_loop().time(), request, result)
         except ProtocolError as error:
             is_answered = True
             return self._refused(relay, error)
@@ -190,28 +168,28 @@ class Relays:
                 self._past.note_given_up(relay.owner)
             if self._news is not None:
                 self._changed()
-        if takes_turn:
+        if relay.takes_turn:
             self._note_turn(relay)
         if relay.queue is not None:
             await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
-        return result_for_client(result, relay.request, modern=modern)
+        return result_for_client(result, request, modern=modern)
 
-    async def _begin(self, connection: Asks, relay: Relay) -> tuple[int, bool]:
-        """Wait until a call may be made; return the id of its request, and whether the call takes its turn."""
-        if relay.direct is not None:  # which is in flight
-            return relay.direct.number, False
-        await self.want_logs(connection, relay.request.log_level)
-        number = connection.new_id()
-        takes_turn = bool(self.askers) and relay.can_be_asked_something and not connection.handshake.modern
-        if takes_turn:
-            await self._turn(relay)
-        return number, takes_turn
+    async def _begin(self, connection: Connection, relay: Relay) -> None:
+        """Check the answers that a request brings, set the log level that its client wants, and wait for its turn."""
+        request = relay.request
+        if request.input_responses:
+            check_links(request.input_responses)
+        if relay.direct is None:  # else its request is in flight
+            await self.want_logs(connection, request.log_level)
+            relay.takes_turn = bool(self.askers) and relay.can_be_asked_something and not connection.handshake.modern
+            if relay.takes_turn:
+                await self._turn(relay)
 
     def _refused(self, relay: Relay, error: ProtocolError) -> JSON:
         """Return the result of a call that the server refused: the questions that its client has to answer first."""
-        self._past.note_answer(relay, {})
+        self._past.note_answer(relay.request.principal, asyncio.get_running_loop().time())
         if links := links_of(error):
             self._past.note_links(relay, *links)
             if relay.request.modern:
@@ -271,7 +249,7 @@ class Relays:
                 self._waiting.discard(scope)
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
-    async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
+    async def roots_changed(self, connection: Connection, request: ClientRequest) -> None:
         """Notify a server that has asked for roots that the roots of a client changed."""
         if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
             return
@@ -356,12 +334,13 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
     def _note_user(self, owner: Hashable, client: Hashable) -> None:
-        if self._user is None:
-            self._user = owner, client
-        elif not self._is_shared:
-            self._is_shared = self._user[0] != owner
+        """Note the owner and the client of a call, until there were calls of two owners."""
+        if self._first_owner is None:
+            self._first_owner, self._first_client = owner, client
+        elif owner != self._first_owner:
+            self._is_shared = True
 
-    def admits(self, connection: Asks, client: DirectOrigin) -> bool:
+    def admits(self, connection: Connection, client: DirectOrigin) -> bool:
         """Return whether a call may be direct: it takes no turn, and the server logs at the client's level."""
         if self.askers:
             return False
@@ -385,7 +364,7 @@ class Relays:
             who = client.client
             self._note_user(who, who)
             self._last_user = client if client.address is None else None
-        self._past.note_principal(client.principal, now)
+        self._past.note_answer(client.principal, now)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make the client of a question unclear; first come, first served."""
@@ -424,14 +403,16 @@ class Relays:
             self._news = anyio.Event()
         await self._news.wait()
 
-    async def want_logs(self, connection: Asks, level: str | None = None) -> None:
+    async def want_logs(self, connection: Connection, level: str | None = None) -> None:
         """Set the log level of a server of the handshake era to the lowest level that any client wants.
 
         Args:
             level: The level that one more client wants, if any.
         """
         if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
-            self._level, self._logs_for = level, None
+            self._level = level
+        if level is not None:
+            self._logs_for = connection, level
         wanted = (connection, self._level)
         if self._level is None or connection.handshake.modern or self._level_set == wanted:
             return
@@ -487,7 +468,7 @@ class Relays:
             return None
         if (task := related_task(params)) is not None and self._past.knows(task):
             return self._past.maker_of(task)
-        return None if self._says_when_it_logs or self._user is None else self._user[1]
+        return None if self._says_when_it_logs else self._first_client
 
 
 def _failed_of_others(relays: Sequence[Relay], ended: Sequence[Relay]) -> int:

@@ -55,6 +55,8 @@ class Relay:
         """Whether it ended without a result, or with one that reports a failure."""
         self.may_have_asked = False
         """Whether it was in flight when the server asked without naming a call."""
+        self.takes_turn = False
+        """Whether it waited until no other call makes the client of a question unclear."""
         self.asked = 0
         """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -62,8 +64,7 @@ class Relay:
         self._tasks = tasks
         self._limits = limits
         self.queue: NotificationQueue | None = None
-        """The queue of `notes`, if there were any notifications to the client, or could have been."""
-        self._is_over = False
+        """The queue of `notes`, if there were any notifications to the client, or could have been; to be ended."""
 
     @property
     def notes(self) -> NotificationQueue:
@@ -71,15 +72,7 @@ class Relay:
         if self.queue is None:
             self.queue = NotificationQueue(self._tasks, self._limits)
             self.queue.attach(self.request)
-            if self._is_over:
-                self.queue.end()
         return self.queue
-
-    def end(self) -> None:
-        """Send the client nothing more."""
-        self._is_over = True
-        if self.queue is not None:
-            self.queue.end()
 
     async def progress(self, report: Progress) -> None:
         """Pass on progress from the server."""

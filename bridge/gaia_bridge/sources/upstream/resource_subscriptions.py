@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 class ResourceSubscriptions:
     """The subscriptions to resources of one server. Use it only on the event loop."""
 
-    def __init__(self, upstream: str, supervisor: Supervisor[Connection], patience: float) -> None:
+    def __init__(self, upstream: str, supervisor: Supervisor, patience: float) -> None:
         self._upstream = upstream
         self._supervisor = supervisor
         self._patience = patience

@@ -16,21 +16,22 @@ configuration, offers nothing: a tool that cannot work is worse than none.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import random
 import time
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 import anyio
 
+from gaia_bridge.client import Connection
 from gaia_bridge.client.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
+from gaia_bridge.sources.upstream.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -39,29 +40,18 @@ _LEAST_IDLE: Final = 1.0
 _STARTING: Final = "it is still starting"
 
 
-class HasPing(Protocol):
-    """The part of a connection that a supervisor needs."""
-
-    async def ping(self) -> float:
-        """Ping the server; raises `UpstreamError` if it does not answer."""
-        ...
-
-
-C = TypeVar("C", bound=HasPing)
-
-
-class Life(Protocol[C]):
+class Life(Protocol):
     """The owner of a supervisor, which connects to the server."""
 
-    def connect(self) -> AbstractAsyncContextManager[C]:
+    def connect(self) -> AbstractAsyncContextManager[Connection]:
         """Open a connection; raises `UpstreamError`."""
         ...
 
-    async def prepare(self, connection: C) -> None:
+    async def prepare(self, connection: Connection) -> None:
         """Prepare the connection for requests; raises `UpstreamError`."""
         ...
 
-    async def attend(self, connection: C) -> None:
+    async def attend(self, connection: Connection) -> None:
         """Run for as long as the connection lasts; cancelled when it ends."""
         ...
 
@@ -91,12 +81,10 @@ class _Attempt:
         self.problem: UpstreamError | None = None
 
 
-class Supervisor(Generic[C]):
+class Supervisor:
     """Keeps one server connected, in a task of its own. Any task may ask it for the connection."""
 
-    def __init__(
-        self, name: str, life: Life[C], limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool
-    ) -> None:
+    def __init__(self, name: str, life: Life, limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool) -> None:
         self._name = name
         self._life = life
         self._limits = limits
@@ -107,9 +95,9 @@ class Supervisor(Generic[C]):
         self.first_attempt_ended = anyio.Event()
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        self.using = _Use()
-        """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
-        self.ready: C | None = None
+        self.using = Turns(limits.max_concurrency, limits.call_timeout)
+        """Counts a request that needs the server, from before it has a connection until it ends."""
+        self.ready: Connection | None = None
         """The connection, if there is one now."""
         self._attempt = _Attempt()
         self._over = anyio.Event()
@@ -120,6 +108,8 @@ class Supervisor(Generic[C]):
         self._failure = ""
         self._resume_at = 0.0
         self._ready_at = -math.inf
+        self.doubted = False
+        """Whether a doubt about the server is not settled by an answer yet; see `answered`."""
         self._unanswered = 0
         self._closed = False
 
@@ -150,7 +140,7 @@ class Supervisor(Generic[C]):
         """The number of requests that wait or are in progress."""
         return self.using.count
 
-    async def connection(self, patience: float) -> C:
+    async def connection(self, patience: float) -> Connection:
         """Return the connection. Connects first if necessary, and waits for that.
 
         It waits for one attempt, not for more, so that the caller learns why the attempt failed.
@@ -189,12 +179,12 @@ class Supervisor(Generic[C]):
             await self._attempt.ended.wait()
 
     def answered(self) -> None:
-        """Count the server as answering."""
-        self._unanswered = 0
+        """Count the server as answering. Has nothing to do unless it is `doubted`."""
+        self._unanswered, self.doubted = 0, False
         if self.status.state is SourceState.DEGRADED:
             self._enter(SourceState.READY)
 
-    def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
+    def unanswered(self, connection: Connection, *, unreachable: bool = False) -> None:
         """Count a request that the server did not answer. After several of them, the server has to answer a ping.
 
         Args:
@@ -206,6 +196,7 @@ class Supervisor(Generic[C]):
             self.doubt("it could not be reached")
             return
         self._unanswered += 1
+        self.doubted = True
         if self._unanswered >= self._limits.timeouts_before_restart and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, f"it left {self._unanswered} requests in a row unanswered")
             self._suspect(f"it had left {self._unanswered} requests unanswered")
@@ -213,6 +204,7 @@ class Supervisor(Generic[C]):
     def doubt(self, why: str) -> None:
         """Check with a ping whether the server is still there."""
         if self.ready is not None and self.status.state is SourceState.READY:
+            self.doubted = True
             self._enter(SourceState.DEGRADED, why)
             self._suspect(why)
 
@@ -242,7 +234,7 @@ class Supervisor(Generic[C]):
         else:
             self._fail(UpstreamError(reason))
 
-    def expired(self, connection: C) -> None:
+    def expired(self, connection: Connection) -> None:
         """Connect again because the server forgot the session. That is no failure."""
         if self.ready is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
@@ -305,7 +297,7 @@ class Supervisor(Generic[C]):
             logger.warning("upstream %r failed: %s", self._name, reason)
             self._give_up(reason)
 
-    def _become_ready(self, connection: C) -> None:
+    def _become_ready(self, connection: Connection) -> None:
         self.ready = connection
         self._ready_at = self.using.last = anyio.current_time()
         self._suspected = anyio.Event()
@@ -325,7 +317,7 @@ class Supervisor(Generic[C]):
             await anyio.sleep(random.uniform(0, self._limits.resume_spread))
             self._suspect("this process was suspended")
 
-    async def _examine(self, connection: C) -> None:
+    async def _examine(self, connection: Connection) -> None:
         """Ping the server whenever it may be gone, and end the connection if it does not answer."""
         while True:
             await self._suspected.wait()
@@ -432,37 +424,6 @@ def _absence(state: SourceState, reason: str, pause: float = 0, again: str = "")
             return UpstreamError(f"{text}; it is not tried again until somebody asks for it")
         case _:
             return UpstreamError(text)
-
-
-class _Use:
-    """The requests to one server that wait or are in progress: each is made in this context manager."""
-
-    __slots__ = ("_drained", "count", "last")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = -math.inf
-        """The time at which the last one ended, by the event loop's clock."""
-        self._drained: anyio.Event | None = None
-
-    def __enter__(self) -> None:
-        self.count += 1
-
-    def __exit__(self, *raised: object) -> None:
-        self.leave(asyncio.get_running_loop().time())
-
-    def leave(self, now: float) -> None:
-        """Note the end of a request at that time."""
-        self.count -= 1
-        self.last = now
-        if self._drained is not None:
-            self._drained.set()
-            self._drained = None
-
-    async def wait_drained(self) -> None:
-        while self.count:
-            self._drained = self._drained or anyio.Event()
-            await self._drained.wait()
 
 
 def clock() -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.sources.upstream.result_checks import ResultChecker
+from gaia_bridge.sources.upstream.crossing import ResultChecker
 from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest, running, text_of
 

@@ -98,13 +98,14 @@ class SlowListener(FakeRequest):
         await super().log(message)
 
 
-async def relayed(connection: Connection, client: FakeRequest, relays: Relays | None = None) -> JSON:
+async def relayed(connection: Any, client: FakeRequest, relays: Relays | None = None) -> JSON:
     async with anyio.create_task_group() as tasks:
         relay = Relay("tools/call", {"name": "x"}, client, tasks, LIMITS)
         try:
             return await (relays or Relays("up", UpstreamLimits(call_timeout=60))).call(connection, relay, PATIENT)
         finally:
-            relay.end()
+            if relay.queue is not None:
+                relay.queue.end()
     raise AssertionError
 
 
@@ -304,10 +305,10 @@ async def test_a_legacy_server_is_asked_once_for_what_the_most_curious_client_wa
         client.log_level = level
         await relayed(connection, client, relays)
     assert connection.levels == ["warning", "info"]
-    another = Connection()
+    another: Any = Connection()
     await relays.want_logs(another)
     assert another.levels == ["info"], "a new connection knows nothing of it"
-    modern = Connection(modern=True)
+    modern: Any = Connection(modern=True)
     await relays.want_logs(modern, "debug")
     assert modern.levels == [], "it is told with each request"
 
@@ -346,8 +347,9 @@ class Person(FakeRequest):
 
 
 @asynccontextmanager
-async def calls_in_flight(*clients: Person) -> AsyncGenerator[tuple[Relays, Holding, Callable[..., None]]]:
-    relays, connection = Relays("up", UpstreamLimits(call_timeout=60)), Holding()
+async def calls_in_flight(*clients: Person) -> AsyncGenerator[tuple[Relays, Any, Callable[..., None]]]:
+    relays = Relays("up", UpstreamLimits(call_timeout=60))
+    connection: Any = Holding()
     async with anyio.create_task_group() as tasks:
 
         def call(client: Person, key: str | None = None, tool: str = "ask") -> None:

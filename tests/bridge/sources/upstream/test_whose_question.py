@@ -37,7 +37,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return VIRTUAL_TIME
 
 
-async def give_up(relays: Relays, connection: Connection, client: FakeRequest) -> None:
+async def give_up(relays: Relays, connection: Any, client: FakeRequest) -> None:
     """Call, and wait no longer for the answer."""
     relay = Relay("tools/call", {"name": "x", "key": "given up"}, client, anyio.create_task_group(), LIMITS)
     with anyio.move_on_after(A_MOMENT):
@@ -141,8 +141,18 @@ class Told(Connection):
         self.told.append(method)
 
 
+def recording(*, modern: bool = False) -> Any:
+    """Return a connection that records its notifications."""
+    return Told(modern=modern)
+
+
 async def test_only_a_server_that_asked_for_folders_hears_that_they_changed() -> None:
-    ada, deaf, connection, modern = Leaving("ada"), Leaving("deaf", {"sampling": {}}), Told(), Told(modern=True)
+    ada, deaf, connection, modern = (
+        Leaving("ada"),
+        Leaving("deaf", {"sampling": {}}),
+        recording(),
+        recording(modern=True),
+    )
     async with calls_in_flight(ada) as (relays, _, _):
         await relays.roots_changed(connection, ada)
         assert connection.told == [], "it has not asked"
@@ -155,7 +165,7 @@ async def test_only_a_server_that_asked_for_folders_hears_that_they_changed() ->
 
 
 async def test_between_calls_the_client_whose_folders_changed_last_is_asked_for_them_until_it_leaves() -> None:
-    ada, ben, connection = Leaving("ada"), Leaving("ben"), Told()
+    ada, ben, connection = Leaving("ada"), Leaving("ben"), recording()
     async with calls_in_flight(ada) as (relays, _, _):
         await asked(relays)
     for client in (ada, ben):

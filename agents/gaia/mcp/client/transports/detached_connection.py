@@ -198,7 +198,8 @@ class DetachedConnection:
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 outcome = error
             finally:
-                relay.end()
+                if relay.queue is not None:
+                    relay.queue.end()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -192,24 +192,22 @@ class StdioLink(asyncio.Protocol):
         """Send a request and wait for its response. See `Link.request`; there are no headers on this wire."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
-        number: int = message["id"]
+        line, number = encoded_message(message), message["id"]
+        if not self._input.is_ready:
+            await self._until_ready()
         future = self._pending.add(number)
-        written = False
+        self._input.post(line)
         try:
-            await self._write(message)
-            written = True
             return await future
         except asyncio.CancelledError:
             # The handshake cannot be taken back (MCP basic/utilities/cancellation).
-            if written and message["method"] != "initialize":
-                self._input.post(encoded_message(cancellation(number)))
+            if message["method"] != "initialize":
+                self.abandon(number)
             raise
-        finally:
-            self._pending.forget(number)
 
     def begin(self, message: JSON, waiter: Waiter, headers: Mapping[str, str] | None) -> bool:
         """Send a request at once, unless the child is slow to read. See `DirectLink.begin`."""
-        if self._reason is not None or self._input.is_full:
+        if self._reason is not None or not self._input.is_ready:
             return False
         try:
             line = encoded_message(message)
@@ -228,12 +226,15 @@ class StdioLink(asyncio.Protocol):
         """Send a message that has no response. See `Link.notify`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
-        await self._write(message)
+        line = encoded_message(message)
+        if not self._input.is_ready:
+            await self._until_ready()
+        self._input.post(line)
 
-    async def _write(self, message: JSON) -> None:
-        """Send a message. If the child no longer reads, raise an error with the reason, once that is known."""
+    async def _until_ready(self) -> None:
+        """Wait until the child reads. If it no longer does, raise an error with the reason, once that is known."""
         try:
-            await self._input.write(encoded_message(message))
+            await self._input.wait()
         except ConnectionLostError as error:
             with anyio.move_on_after(2 * _AFTERMATH):
                 await self._over.wait()
@@ -248,17 +249,17 @@ class StdioLink(asyncio.Protocol):
             self._begin_start()
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
-        if len(data) <= _UNTIMED:
-            self._read(data)
-            return
-        began = time.thread_time()
-        self._read(data)
-        self._pace(time.thread_time() - began)
-
-    def _read(self, data: bytes) -> None:
+        began = time.thread_time() if len(data) > _UNTIMED else None
         lines = self._framer.feed(data)
         for line in lines:
             self._take(line)
+        if not lines or self._framer.blank:
+            self._refuse_flood(lines)
+        if began is not None:
+            self._pace(time.thread_time() - began)
+
+    def _refuse_flood(self, lines: Sequence[bytes | OversizedLine]) -> None:
+        """End the link if a line does not end, or if too many lines are blank."""
         if not lines and self._framer.size > _ENDLESS * self._limits.message_bytes:
             self._finish(f"wrote a line of more than {self._framer.size:,} bytes to its standard output")
         if self._framer.blank:
@@ -379,9 +380,10 @@ class _Input(asyncio.BaseProtocol):
         self._timeout = timeout
         self._on_lost = on_lost
         self._transport: asyncio.WriteTransport | None = None
-        self.is_full = False
+        self.is_ready = True
+        """Whether a message can be sent now: the pipe is not full, and the child reads."""
         self._readable = anyio.Event()
-        """Set when the pipe is no longer full."""
+        """Set when the pipe is no longer full, or the child has ended."""
         self._lost: ConnectionLostError | None = None
         self._posted = 0
         self._copy: int | None = None
@@ -408,11 +410,11 @@ class _Input(asyncio.BaseProtocol):
             self._copy = None
 
     def pause_writing(self) -> None:
-        if not self.is_full and self._lost is None:
-            self.is_full, self._readable = True, anyio.Event()
+        if self.is_ready:
+            self.is_ready, self._readable = False, anyio.Event()
 
     def resume_writing(self) -> None:
-        self.is_full = False
+        self.is_ready = self._lost is None
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -422,20 +424,18 @@ class _Input(asyncio.BaseProtocol):
         self.abandon(ConnectionLostError("closed its standard input"))
         self._on_lost()
 
-    async def write(self, message: bytes) -> None:
-        """Send one message, once earlier ones were read; raise an error if the child has ended, or reads nothing."""
-        if self.is_full:
-            with anyio.move_on_after(self._timeout):
-                while self.is_full:  # another that waited may have been quicker
-                    await self._readable.wait()
-            if self.is_full:
-                raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
+    async def wait(self) -> None:
+        """Wait until earlier messages were read; raise an error if the child has ended, or reads nothing."""
+        with anyio.move_on_after(self._timeout):
+            while not self.is_ready and self._lost is None:  # another that waited may have been quicker
+                await self._readable.wait()
         if self._lost is not None:
             raise self._lost
-        self.post(message)
+        if not self.is_ready:
+            raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
 
     def post(self, message: bytes) -> None:
-        """Send one small message without waiting; drop it if the child has ended."""
+        """Send one message without waiting; drop it if the child has ended."""
         if self._transport is not None and self._lost is None:
             self._transport.write(message + b"\n")
             self._posted += len(message) + 1

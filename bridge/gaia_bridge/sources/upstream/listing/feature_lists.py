@@ -14,7 +14,7 @@ from gaia_bridge.calls.bridge_hops import came_through
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem
-from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
+from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import OUTPUT_PART, repaired, with_portable_output
 from gaia_bridge.protocol.kinds import KINDS, DefinitionKind
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY, without_key
@@ -92,19 +92,6 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
         if listed.name in old.pages and has_list(features, listed)
     }
     return replace(features, left_out=old.left_out, pages=pages, **kept)
-
-
-def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
-    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`)."""
-    if options.allowed_tools is None and not options.disabled_tools:
-        return features
-    return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
-
-
-def is_permitted(tool: str, options: ServerOptions) -> bool:
-    """Return whether the configuration allows a tool, by the server's name of it."""
-    allowed = options.allowed_tools
-    return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
 def with_list(

@@ -16,13 +16,12 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 from msgspec.structs import replace
 
-from gaia_bridge.client import Era, ServerHandshake
-from gaia_bridge.client.lists import ReadPage
+from gaia_bridge.client import Connection, Era
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.config import fingerprint
@@ -108,16 +107,6 @@ logger = logging.getLogger(__name__)
 
 _MOMENT: Final = 0.5
 """Seconds for which lists that were fresh are not looked at again: a look at those of 1,000 servers takes 30 ms."""
-
-
-class HasLists(Protocol):
-    """The part of a connection that reads lists."""
-
-    handshake: ServerHandshake
-
-    async def list_pages(self, kind: str) -> list[ReadPage]:
-        """Read a list to its end."""
-        ...
 
 
 class FeatureTracker:
@@ -217,7 +206,7 @@ class FeatureTracker:
         self._publish(self._learnt)
         return self._remembered
 
-    async def read(self, connection: HasLists) -> None:
+    async def read(self, connection: Connection) -> None:
         """Read everything from a new connection, to be published once the server is ready.
 
         Raises:
@@ -234,7 +223,7 @@ class FeatureTracker:
         if self._fetched is not None and anyio.current_time() >= self._announced_at + self._limits.announce_interval:
             self._publish_fetched()
 
-    async def follow(self, connection: HasLists) -> None:
+    async def follow(self, connection: Connection) -> None:
         """Publish lists that had to wait, and every change from then on; however many announcements of the
         server come meanwhile, its lists are read once. Returns when the connection is lost.
         """
@@ -248,7 +237,7 @@ class FeatureTracker:
         finally:
             self._follows = False
 
-    async def _caught_up_with(self, connection: HasLists) -> bool:
+    async def _caught_up_with(self, connection: Connection) -> bool:
         """Read stale lists as soon as they may be read again; return whether the connection still stands."""
         while not (stale := {kind for kind in self._stale if self._due_at(kind) <= anyio.current_time()}):
             self._became_stale = anyio.Event()
@@ -332,7 +321,7 @@ class FeatureTracker:
         self.published = transformed(self.everything, self._spec.options)
 
     async def _read_lists(
-        self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
+        self, connection: Connection, features: ServerFeatures, stale: Collection[ChangeKind]
     ) -> ServerFeatures:
         """Return the offer with the stale lists read again; a list that cannot be read stays as it was."""
         for listed in KINDS.values():
@@ -394,7 +383,7 @@ class FeatureTracker:
         if self.everything.modern is (not features.modern):
             self._publish(replace(self.everything, other=features))
 
-    async def remember(self, connection: HasLists) -> None:
+    async def remember(self, connection: Connection) -> None:
         """Store the lists just learnt at once: their client may have gone, and the process may end at any moment."""
         remembered = Remembered(self._learnt, connection.handshake.next_era, self.both)
         if self._cache is not None and remembered != self._remembered:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import ServerFeatures, ServerOptions, repr_without
 from gaia_bridge.sources.tool_transforms import TransformedCall, left_out_tool, tools_transformed
-from gaia_bridge.sources.upstream.listing.feature_lists import is_permitted, permitted
 from gaia_bridge.text.json_types import JSON, is_object
 
 _WANTS: Final = "as the configuration wants it"
@@ -84,3 +83,16 @@ def _transformed(features: ServerFeatures, options: ServerOptions) -> Transforme
         allowed = replace(allowed, left_out=(*features.left_out, *unknown))
     offered, calls = tools_transformed(allowed, options.tools, _WANTS)
     return TransformedTools(offered, options, calls)
+
+
+def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
+    """Return the features with only the tools that the configuration allows (`allowed_tools`, `disabled_tools`)."""
+    if options.allowed_tools is None and not options.disabled_tools:
+        return features
+    return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
+
+
+def is_permitted(tool: str, options: ServerOptions) -> bool:
+    """Return whether the configuration allows a tool, by the server's name of it."""
+    allowed = options.allowed_tools
+    return (allowed is None or tool in allowed) and tool not in options.disabled_tools

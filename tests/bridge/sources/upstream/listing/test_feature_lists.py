@@ -14,10 +14,10 @@ from gaia_bridge.sources.upstream.listing.feature_lists import (
     changes,
     introduced,
     no_features,
-    permitted,
     with_list,
     with_lists_of,
 )
+from gaia_bridge.sources.upstream.listing.tool_transforms import permitted
 from gaia_bridge.text.json_types import JSON
 
 

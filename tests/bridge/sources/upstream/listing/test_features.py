@@ -51,7 +51,7 @@ class Followed(FeatureTracker):
 
 
 @asynccontextmanager
-async def followed(connection: Lists) -> AsyncGenerator[Followed]:
+async def followed(connection: Any) -> AsyncGenerator[Followed]:
     tracker = Followed()
     await tracker.read(connection)
     tracker.connected()

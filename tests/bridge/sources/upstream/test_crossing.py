@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.sources.upstream.result_checks import with_list
+from gaia_bridge.sources.upstream.crossing import with_list
 from gaia_bridge.text.json_types import JSON
 from tests.support.upstreams import FakeRequest, running
 
