@@ -61,14 +61,14 @@ BUDGETS: Final = {
     (APART, "agent", MODERN): Cost(96, 5),
     ("HTTP", "agent", LEGACY): Cost(90, 4),
     ("HTTP", "agent", MODERN): Cost(90, 4),
-    ("HTTP", "stdio", LEGACY): Cost(80, 4),
-    ("HTTP", "stdio", MODERN): Cost(92, 4),
-    ("HTTP", "HTTP", LEGACY): Cost(143, 4.5),
-    ("HTTP", "HTTP", MODERN): Cost(180, 4.5),
+    ("HTTP", "stdio", LEGACY): Cost(74, 4),
+    ("HTTP", "stdio", MODERN): Cost(86, 4),
+    ("HTTP", "HTTP", LEGACY): Cost(138, 4.5),
+    ("HTTP", "HTTP", MODERN): Cost(175, 4.5),
     ("stdio", "agent", LEGACY): Cost(104, 6),
     ("stdio", "agent", MODERN): Cost(105, 6),
-    ("stdio", "stdio", LEGACY): Cost(94, 6),
-    ("stdio", "stdio", MODERN): Cost(107, 6),
+    ("stdio", "stdio", LEGACY): Cost(88, 6),
+    ("stdio", "stdio", MODERN): Cost(101, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 
