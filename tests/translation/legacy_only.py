@@ -7,7 +7,6 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.methods import Row
 from gaia_bridge.text.json_types import JSON
 
 __all__ = ["forget_discovery"]
@@ -22,9 +21,9 @@ def forget_discovery(bridge: Bridge) -> None:
 def _forget(dispatcher: Dispatcher) -> None:
     result = dispatcher._result  # pyright: ignore[reportPrivateUsage]
 
-    async def result_or_refusal(call: Call, row: Row) -> JSON:
+    async def result_or_refusal(call: Call) -> JSON:
         if call.method == "server/discover":
             raise ProtocolError(METHOD_NOT_FOUND, "Method not found")
-        return await result(call, row)
+        return await result(call)
 
     dispatcher._result = result_or_refusal  # type: ignore[method-assign] # pyright: ignore[reportPrivateUsage]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import anyio
+from msgspec import Struct, field
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.settings import BacklogLimits
@@ -34,20 +35,17 @@ class HasTarget(Protocol):
         ...
 
 
-class CallTurn:
+class CallTurn(Struct, eq=False):
     """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
 
-    __slots__ = ("_backlog", "_expected", "_over", "_slow", "client", "size", "target")
-
-    def __init__(self, backlog: Backlog, client: Hashable, target: Target) -> None:
-        self.client = client
-        self.target = target
-        self.size = 0
-        """Bytes of its answer, while the answer waits to leave."""
-        self._backlog = backlog
-        self._over = False
-        self._expected = 0
-        self._slow: TimerHandle | None = None
+    backlog: Backlog
+    client: Hashable
+    target: Target
+    size: int = 0
+    """Bytes of its answer, while the answer waits to leave."""
+    is_over: bool = False
+    _expected: int = 0
+    _slow: TimerHandle | None = None
 
     def expect(self, size: int) -> None:
         """Count the call for a while as one with a large answer, of which only so many are made at once.
@@ -55,53 +53,52 @@ class CallTurn:
         Args:
             size: Bytes that the answer is expected to have; 0 if that is unknown.
         """
-        limits = self._backlog.limits
+        limits = self.backlog.limits
         self._expected = size
         seconds = limits.large_interval if size else limits.interval
         self._slow = get_running_loop().call_later(seconds, self._make_way)
 
     def answered(self, size: int) -> None:
-        """Count the answer, which now waits to leave, by its bytes."""
+        """Remember the size of the answer, and count the answer, which now waits to leave, by its bytes."""
         if self._slow is not None:
             self._make_way()
-        self._backlog.note(self.target, size)
-        if not self._over:
+        sizes = self.backlog.sizes
+        if sizes.pop(self.target, None) is None and len(sizes) >= self.backlog.limits.targets:
+            del sizes[next(iter(sizes))]
+        sizes[self.target] = max(size, 1)
+        if not self.is_over:
             self.size = size
-            self._backlog.hold(self.client, size)
+            self.backlog.hold(self.client, size)
 
     def over(self) -> None:
         """End the call: the answer has left, or there will be none."""
-        if not self._over:
-            self._over = True
+        if not self.is_over:
+            self.is_over = True
             if self._slow is not None:
                 self._make_way()
-            size, self.size = self.size, 0
-            self._backlog.let_go(self, size)
+            self.backlog.let_go(self)
 
     def _make_way(self) -> None:
         """Stop counting the call as one with a large answer: it takes long, or is done."""
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-            self._backlog.make_way(self.client, self._expected)
+            self.backlog.make_way(self.client, self._expected)
 
 
-class _Client:
+class _Client(Struct, eq=False):
     """The calls and answers on their way to one client."""
 
-    __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
-
-    def __init__(self) -> None:
-        self.turns: dict[HasTarget, None] = {}
-        """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
-        self.large = 0
-        """Of these, the calls that were made just now and whose answers may be large."""
-        self.expected = 0
-        """Bytes of the answers to these, by the last answers of their targets."""
-        self.held = 0
-        self.cut: Callable[[], None] | None = None
-        """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
-        self.waiting: deque[tuple[anyio.Event, int | None]] = deque()
+    turns: dict[HasTarget, None] = field(default_factory=dict)
+    """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
+    large: int = 0
+    """Of these, the calls that were made just now and whose answers may be large."""
+    expected: int = 0
+    """Bytes of the answers to these, by the last answers of their targets."""
+    held: int = 0
+    cut: Callable[[], None] | None = None
+    """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
+    waiting: deque[tuple[anyio.Event, int | None]] = field(default_factory=deque)
 
     def count(self, expected: int | None, calls: int = 1) -> None:
         """Count calls whose answers may be large; does nothing for others, of which `None` is expected."""
@@ -120,7 +117,7 @@ class Backlog:
         self._most_held = 0
         """The most bytes that were held since memory was given back."""
         self._clients: dict[Hashable, _Client] = {}
-        self._sizes: dict[Target, int] = {}
+        self.sizes: dict[Target, int] = {}
         """Bytes of the last answer of each target."""
 
     @property
@@ -140,17 +137,17 @@ class Backlog:
         state = self._clients.get(client)
         if state is None:
             state = self._clients[client] = _Client()
-        size = self._sizes.get(target, 0)
+        size = self.sizes.get(target, 0)
         expected = None if 0 < size < self.limits.large else size
         turn = CallTurn(self, client, target)
         state.turns[turn] = None
         try:
-            if self._may_begin(state, expected):
-                state.count(expected)
-            else:
+            if not self._may_begin(state, expected):
                 await self._wait(state, expected)
+            elif expected is not None:
+                state.count(expected)
         except BaseException:
-            self.let_go(turn, 0)
+            turn.over()
             raise
         state.cut = cut
         if expected is not None:
@@ -160,7 +157,7 @@ class Backlog:
     def begin_direct(self, client: Hashable, call: HasTarget) -> bool:
         """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
         target = call.target
-        if target not in self._sizes or self._sizes[target] >= self.limits.large:
+        if target not in self.sizes or self.sizes[target] >= self.limits.large:
             return False
         if client not in self._clients:
             state = self._clients[client] = _Client()
@@ -171,8 +168,8 @@ class Backlog:
 
     def end_direct(self, client: Hashable, call: HasTarget, size: int = 0) -> None:
         """Stop counting a direct call; remember the size of its answer, if it has had one."""
-        if size and call.target in self._sizes:  # else it was forgotten meanwhile
-            self._sizes[call.target] = size
+        if size and call.target in self.sizes:  # else it was forgotten meanwhile
+            self.sizes[call.target] = size
         state = self._clients[client]
         del state.turns[call]
         if not state.turns:
@@ -189,12 +186,6 @@ class Backlog:
         state.turns[turn] = None
         return turn
 
-    def note(self, target: Target, size: int) -> None:
-        """Remember the size of an answer of a target."""
-        if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
-            del self._sizes[next(iter(self._sizes))]
-        self._sizes[target] = max(size, 1)
-
     def hold(self, client: Hashable, size: int) -> None:
         """Count an answer that waits for a client."""
         self._clients[client].held += size
@@ -203,11 +194,12 @@ class Backlog:
         if self.held > self.limits.total_bytes:
             self._cut_off()
 
-    def let_go(self, turn: CallTurn, size: int) -> None:
-        """Stop counting a call, which is over, and its answer of that size."""
+    def let_go(self, turn: CallTurn) -> None:
+        """Stop counting a call, which is over, and its answer."""
         state = self._clients[turn.client]
-        state.held -= size
-        self.held -= size
+        state.held -= turn.size
+        self.held -= turn.size
+        turn.size = 0
         del state.turns[turn]
         if state.turns:
             self._wake(state)

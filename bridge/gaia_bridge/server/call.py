@@ -50,7 +50,6 @@ class Call:
     """
 
     __slots__ = (
-        "_has_begun",
         "_has_left",
         "_task",
         "address",
@@ -58,6 +57,7 @@ class Call:
         "channel",
         "connection",
         "direct",
+        "has_begun",
         "has_free_id",
         "id",
         "input_responses",
@@ -66,6 +66,7 @@ class Call:
         "method",
         "modern",
         "params",
+        "principal",
         "request_state",
         "served_by",
         "size",
@@ -97,7 +98,8 @@ class Call:
         """The first characters of the ids of its tasks, as the client sees them."""
         self.turn: CallTurn | None = None
         """Its turn in the backlog until its answer has left, where the answer may be large."""
-        self._has_begun = False
+        self.has_begun = False
+        """Whether its task works on it, and can be cancelled."""
         self._has_left = False
         self.connection = connection
         self.channel = channel
@@ -112,6 +114,8 @@ class Call:
         self.request_state: str | None = None
         self.address = host
         """The address of the client, if the request stands alone."""
+        self.principal: Hashable = connection if host is None else host
+        """The party that limits and caches count the request for: the session, or the address if it stands alone."""
         self.cancellation = Cancellation()
         self.is_cancelled = False
         self._task: asyncio.Task[Any] | None = None
@@ -125,11 +129,6 @@ class Call:
         The name that a program gives itself decides nothing: two windows of one editor have the same.
         """
         return self.connection
-
-    @property
-    def principal(self) -> Hashable:
-        """The party that limits and caches count the request for: the session, or the address if it stands alone."""
-        return self.connection if self.address is None else self.address
 
     @property
     def is_relayed(self) -> bool:
@@ -166,13 +165,8 @@ class Call:
             return
         self.is_cancelled = True
         self.cancellation.reason = reason
-        if self._has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
+        if self.has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
             self._task.cancel()
-
-    def begins(self) -> None:
-        """Note that its task works on it, and can be cancelled."""
-        self._has_begun = True
-        self.cancellation.enter()
 
     def takes_turn(self, turn: CallTurn) -> None:
         """Count its answer until that has left. The client may have gone while the request waited for its turn."""

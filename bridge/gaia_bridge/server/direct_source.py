@@ -92,9 +92,9 @@ class _Work:
         self.task: asyncio.Task[None] | None = None
 
 
-def first_of(direct: DirectCall | None, ask: Ask) -> Ask:
+def first_of(direct: DirectCall, ask: Ask) -> Ask:
     """Return a function that asks a source, and waits for the answer to a direct call where that has asked already."""
-    if direct is None or not isinstance(direct.route, SourceRoute):
+    if not isinstance(direct.route, SourceRoute):
         return ask
     asked = [direct]
 

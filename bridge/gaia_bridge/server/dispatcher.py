@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import anyio
 from msgspec import Struct
 
-from gaia_bridge.calls.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, check_hops, new_id
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
@@ -28,14 +28,14 @@ from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.messages import Refusal, encoded_error, encoded_result
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.sealed_state import StateSeal
-from gaia_bridge.server.backlog import Backlog, CallTurn
+from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_calls import DirectCalls
-from gaia_bridge.server.methods import Methods, Row
+from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.published_search import PublishedSearch
 from gaia_bridge.server.subscriptions import Subscribers
@@ -142,7 +142,8 @@ class Dispatcher:
                 logger.debug("nobody here knows the notification %s", printable(str(method), 100))
 
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
-        call.begins()
+        call.has_begun = True
+        call.cancellation.enter()
         try:
             answer = self._never_begun(call) if call.is_cancelled else await self._answer(call)
         except BaseException:
@@ -173,14 +174,11 @@ class Dispatcher:
         try:
             if not call.has_free_id:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
-            row = self._methods.row(call)
-            if not row.method.is_small:
-                call.takes_turn(await self._turn(call))
-            result = await (self._traced_result(call, row) if self._traced else self._result(call, row))
+            result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
             else:
-                outcome, body = outcome_of(result), encoded_result(call.id, result)
+                outcome, body = "" if began is None else outcome_of(result), encoded_result(call.id, result)
                 if call.method == "tools/call" and self._results.may_change(result, len(body)):
                     fitted = await self._results.fitted(call, result, len(body))
                     body = body if fitted is result else encoded_result(call.id, fitted)
@@ -201,15 +199,9 @@ class Dispatcher:
                 log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
 
-    async def _turn(self, call: Call) -> CallTurn:
-        target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-        if call.direct is not None:
-            return self._backlog.begin_at_once(call.principal, target)
-        return await self._backlog.begin(call.principal, target, call.connection.cut)
-
-    async def _traced_result(self, call: Call, row: Row) -> JSON:
+    async def _traced_result(self, call: Call) -> JSON:
         with request_span(call) as record:
-            result = await self._result(call, row)
+            result = await self._result(call)
             record(result)
             return result
 
@@ -229,8 +221,16 @@ class Dispatcher:
 
     # The results of requests.
 
-    async def _result(self, call: Call, row: Row) -> JSON:
-        check_hops(call.meta, self._own, self.settings.max_hops)
+    async def _result(self, call: Call) -> JSON:
+        row = self._methods.row(call)
+        if not row.method.is_small:
+            target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
+            if call.direct is None:
+                call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
+            else:
+                call.takes_turn(self._backlog.begin_at_once(call.principal, target))
+        if HOPS_META_KEY in call.meta:
+            check_hops(call.meta, self._own, self.settings.max_hops)
         if not row.params.accepts(call.params):
             raise ProtocolError(codes.INVALID_PARAMS, parameter_problem(call.method, call.params, modern=call.modern))
         if row.method.needs_greeting and not call.connection.is_greeted:

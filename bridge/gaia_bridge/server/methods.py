@@ -16,7 +16,7 @@ from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityErro
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND, METHOD_NOT_FOUND
 from gaia_bridge.protocol.kinds import KIND_OF_METHOD, PROMPT, SKILL, TOOL
-from gaia_bridge.protocol.meta import TASK_ID, made_task, with_public_task
+from gaia_bridge.protocol.meta import TASK_ID, made_task
 from gaia_bridge.protocol.parameters import FORWARDED, METHOD_TABLE, Method
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.protocol.shapes import OBJECT, Shape
@@ -24,7 +24,7 @@ from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, declares_ski
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.client_results import ClientResults, lost_result
-from gaia_bridge.server.direct_source import first_of
+from gaia_bridge.server.direct_source import Ask, first_of
 from gaia_bridge.server.instructions import INSTRUCTIONS_SCHEME, instructions_uri
 from gaia_bridge.server.introduction import TASKS_EXTENSION, Introduction, capabilities_of, wait_for_offers
 from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
@@ -147,7 +147,7 @@ class Methods:
             return result
         if is_of_tasks and is_array(tasks := result.get("tasks")):
             result = {**result, "tasks": [task for task in tasks if is_object(task) and is_own(task.get(TASK_ID))]}
-        return with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)
+        return self._catalog.outward(source, result)
 
     async def _list(self, call: Call) -> JSON:
         await wait_for_offers(self._catalog, call, self._settings.clients)
@@ -215,7 +215,9 @@ class Methods:
         source, own = target
         call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
-            ask = first_of(direct, partial(source.call_tool, own, arguments))
+            ask: Ask = partial(source.call_tool, own, arguments)
+            if direct is not None:
+                ask = first_of(direct, ask)
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:
@@ -224,7 +226,7 @@ class Methods:
         result = with_told_content(result)
         if not call.modern and "structuredContent" in result and not is_object(result["structuredContent"]):
             result = {key: value for key, value in result.items() if key != "structuredContent"}
-        result = with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)
+        result = self._catalog.outward(source, result)
         if "task" in result and not call.modern and (task := made_task(result)) is not None:
             if isinstance(call, Call):  # pyright: ignore[reportUnnecessaryIsInstance] # an `OwnRequest` has no connection
                 self._subscriptions.made_task(call.connection, task)
@@ -237,7 +239,7 @@ class Methods:
         if (skill := self._catalog.skill_prompt(name)) is not None:
             return await self._skills.prompt(*skill, call)
         ask = partial(source.get_prompt, own, call.params.get("arguments") or {})
-        return self._catalog.addresses.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
+        return self._catalog.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
 
     async def _read_resource(self, call: Call) -> JSON:
         if (kept := self._results.read(call)) is not None:
@@ -248,7 +250,7 @@ class Methods:
             source, uri = await self._skills.reader(public, call)
             call.served_by = source.name
             result = await brought_to_an_end(partial(source.read_resource, uri), call, self._settings.agent)
-        return self._catalog.addresses.outward(source, result)
+        return self._catalog.outward(source, result)
 
     def _instructions(self, call: Call) -> JSON | None:
         """Return all instructions of a source, of which clients get only the beginning; `None` for other resources."""

@@ -165,7 +165,8 @@ class EventStream:
 
     async def take(self, call: Call, answer: Answer) -> None:
         """Take the answer to the request whose messages the stream carries."""
-        answer = never_empty(call, answer)
+        if not answer.body:
+            answer = never_empty(call, answer)
         if self.is_open:
             self.finish(answer.body)
         else:

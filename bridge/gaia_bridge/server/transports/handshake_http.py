@@ -15,7 +15,6 @@ from gaia_bridge.protocol.messages import (
     batched_problem,
     encoded,
     encoded_error,
-    is_plain_request,
     is_request,
     too_many_sessions,
     unexpected_batch,
@@ -126,10 +125,10 @@ class HandshakeHttp:
         message = exchange.content
         if not any(exchange.accepts):
             await exchange.refuse(_NOT_ACCEPTED, 406, session.named)
-        elif is_plain_request(message) or (is_object(message) and is_request(message)):
-            await self._answer(session, session.stream(), exchange, message)
         elif is_array(message):
             await self._batch(session, exchange, message)
+        elif "method" in message and "id" in message:
+            await self._answer(session, session.stream(), exchange, message)
         else:
             self._receive(session.connection, message)
             await exchange.nothing(202, session.named)
@@ -171,7 +170,7 @@ class HandshakeHttp:
                     exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()
-                await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
+                await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
         finally:
             stream.left(reader)
             call.sent()
@@ -216,7 +215,7 @@ class HandshakeHttp:
         if not waiting:
             stream.finish(b"")
         with stream.carried():
-            await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
+            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """Serve the standing stream of a session, or the rest of one that broke."""
@@ -233,7 +232,7 @@ class HandshakeHttp:
                 await exchange.refuse(conflict, 409, session.named)
                 return
         if stream is None:  # a gap must not look like a complete replay
-            await exchange.answer(_no_events(), self._limits.ping_interval, session.named)
+            await exchange.stream(_no_events(), self._limits.ping_interval, session.named)
             return
         stream.resume(missed)
         with stream.carried():

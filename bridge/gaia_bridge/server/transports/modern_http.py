@@ -148,8 +148,7 @@ class ModernHttp:
             elif not exchange.is_gone:
                 remove()  # from here on, the response itself notices
                 stream.open()
-                write = exchange.stream if call.method == "subscriptions/listen" else exchange.answer
-                await write(stream.events(), self._limits.ping_interval)
+                await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:
             remove()
             connection.close()
