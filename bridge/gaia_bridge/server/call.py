@@ -50,7 +50,6 @@ class Call:
     """
 
     __slots__ = (
-        "_has_left",
         "_task",
         "address",
         "cancellation",
@@ -59,6 +58,7 @@ class Call:
         "direct",
         "has_begun",
         "has_free_id",
+        "has_left",
         "id",
         "input_responses",
         "is_cancelled",
@@ -100,7 +100,8 @@ class Call:
         """Its turn in the backlog until its answer has left, where the answer may be large."""
         self.has_begun = False
         """Whether its task works on it, and can be cancelled."""
-        self._has_left = False
+        self.has_left = False
+        """Whether its answer has left, or nobody is there for it."""
         self.connection = connection
         self.channel = channel
         self.id: int | str = message.get("id", 0)
@@ -168,15 +169,9 @@ class Call:
         if self.has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
             self._task.cancel()
 
-    def takes_turn(self, turn: CallTurn) -> None:
-        """Count its answer until that has left. The client may have gone while the request waited for its turn."""
-        self.turn = turn
-        if self._has_left:
-            turn.over()
-
     def sent(self) -> None:
         """Note that its answer has left, or that there will be none."""
-        self._has_left = True
+        self.has_left = True
         if self.turn is not None:
             self.turn.over()
 

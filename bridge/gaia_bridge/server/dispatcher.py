@@ -155,8 +155,10 @@ class Dispatcher:
                 call.direct.dismiss()
         if answer.body and call.translating is not None:
             answer = Answer(call.written(answer.body), answer.code)
-        if call.turn is not None:
-            call.turn.answered(len(answer.body))
+        if (turn := call.turn) is not None:
+            if call.has_left:  # while it waited for its turn
+                turn.over()
+            turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
             async with self._large:  # each is written in steps that nobody can interrupt
                 for _ in range(_TURNS):
@@ -226,9 +228,9 @@ class Dispatcher:
         if not row.method.is_small:
             target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
             if call.direct is None:
-                call.takes_turn(await self._backlog.begin(call.principal, target, call.connection.cut))
+                call.turn = await self._backlog.begin(call.principal, target, call.connection.cut)
             else:
-                call.takes_turn(self._backlog.begin_at_once(call.principal, target))
+                call.turn = self._backlog.begin_at_once(call.principal, target)
         if HOPS_META_KEY in call.meta:
             check_hops(call.meta, self._own, self.settings.max_hops)
         if not row.params.accepts(call.params):
