@@ -50,7 +50,6 @@ class Call:
     """
 
     __slots__ = (
-        "_task",
         "address",
         "cancellation",
         "channel",
@@ -70,6 +69,7 @@ class Call:
         "request_state",
         "served_by",
         "size",
+        "task",
         "task_prefix",
         "translating",
         "turn",
@@ -119,7 +119,8 @@ class Call:
         """The party that limits and caches count the request for: the session, or the address if it stands alone."""
         self.cancellation = Cancellation()
         self.is_cancelled = False
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task that works on it, which `cancel` ends; `None` once there is an answer, which only has to be sent."""
         self.has_free_id = True
         """Whether no other request with this id was in flight when this one came."""
 
@@ -150,24 +151,14 @@ class Call:
         other.method = method or self.method
         return other
 
-    def runs_in(self, task: asyncio.Task[Any]) -> None:
-        """Remember the task that `cancel` ends."""
-        self._task = task
-        direct = self.direct
-        self.has_free_id = self.connection.received.begin(self.id, self, direct)
-        if direct is not None:
-            direct.take(self)
-            if direct.reasons:
-                self.cancel(direct.reasons[0])
-
     def cancel(self, reason: str | None) -> None:
         """Cancel the request: the client does not want the answer any more."""
-        if self._task is None or self._task.done() or self.is_cancelled:
+        if self.task is None or self.task.done() or self.is_cancelled:
             return
         self.is_cancelled = True
         self.cancellation.reason = reason
         if self.has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
-            self._task.cancel()
+            self.task.cancel()
 
     def sent(self) -> None:
         """Note that its answer has left, or that there will be none."""
@@ -178,11 +169,6 @@ class Call:
     def written(self, answer: bytes) -> bytes:
         """Return a response in the form of the request's revision."""
         return answer if self.translating is None else written(self.translating, answer, self.method)
-
-    def is_over(self) -> None:
-        """Note that the request was answered, or never will be: its task only has to send the answer."""
-        self._task = None
-        self.connection.received.end(self.id, self)
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Call `callback` once when the connection that the request came on ends, if that outlives the request."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -108,8 +108,13 @@ class Dispatcher:
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
         """Work on a request in a task of its own; `answered` takes the answer, unless the program ends before."""
-        task = asyncio.get_running_loop().create_task(self._run(call, answered))
-        call.runs_in(task)
+        task = call.task = asyncio.get_running_loop().create_task(self._run(call, answered))
+        direct = call.direct
+        call.has_free_id = call.connection.received.begin(call.id, call, direct)
+        if direct is not None:
+            direct.take(call)
+            if direct.reasons:
+                call.cancel(direct.reasons[0])
         return task
 
     def own_request(self, request: OwnRequest) -> Awaitable[JSON]:
@@ -124,8 +129,11 @@ class Dispatcher:
         call = cast("Call", request)  # it has all that these two methods ask of a call
         return self._methods.row(call).handler(call)
 
-    def notified(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
-        """Handle a notification."""
+    def notified(self, connection: ClientConnection, message: JSON) -> None:
+        """Handle a notification, or the answer to a question."""
+        if "method" not in message:
+            connection.answered(message)
+            return
         params = message.get("params")
         params = params if is_object(params) else {}
         match message["method"]:
@@ -150,7 +158,8 @@ class Dispatcher:
             call.sent()
             raise
         finally:
-            call.is_over()
+            call.task = None
+            call.connection.received.end(call.id, call)
             if call.direct is not None:
                 call.direct.dismiss()
         if answer.body and call.translating is not None:

@@ -130,14 +130,8 @@ class HandshakeHttp:
         elif "method" in message and "id" in message:
             await self._answer(session, session.stream(), exchange, message)
         else:
-            self._receive(session.connection, message)
+            self._dispatcher.notified(session.connection, message)
             await exchange.nothing(202, session.named)
-
-    def _receive(self, connection: ClientConnection, message: JSON) -> None:
-        if "method" in message:
-            self._dispatcher.notified(connection, message)
-        else:
-            connection.answered(message)
 
     async def _answer(
         self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON, *, opens: bool = False
@@ -208,7 +202,7 @@ class HandshakeHttp:
                 call = Call(session.connection, stream, item)
                 self._dispatcher.begin(call, partial(take, call))
             else:
-                self._receive(session.connection, item)
+                self._dispatcher.notified(session.connection, item)
         if not waiting and not stream.is_open:
             await exchange.nothing(202, session.named)
             return
@@ -243,7 +237,7 @@ class HandshakeHttp:
         message = exchange.content
         connection = ClientConnection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
-            self._receive(connection, message)
+            self._dispatcher.notified(connection, message)
             await exchange.nothing(202)
             return
         if message.get("method") == "initialize":

@@ -82,9 +82,7 @@ class DuplexClient:
         """
         answered = answered or self._send
         connection = self._era or self._handshake
-        if "method" not in message:
-            connection.answered(message)
-        elif not is_request(message):
+        if not is_request(message):
             self._dispatcher.notified(connection, message)
         elif (refusal := self._refusal(message)) is not None:
             await answered(encoded_error(refusal))
