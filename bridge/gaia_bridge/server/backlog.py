@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.settings import BacklogLimits
@@ -39,7 +39,9 @@ class _Client(Struct, eq=False):
     """The calls and answers on their way to one client."""
 
     key: Hashable
-    turns: dict[HasTarget, None] = field(default_factory=dict)
+    waiting: deque[tuple[anyio.Event, int | None]]
+    """Calls that wait for their turn, each with the bytes of the answer that is expected."""
+    turns: dict[HasTarget, None] = {}
     """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
     large: int = 0
     """Of these, the calls that were made just now and whose answers may be large."""
@@ -48,7 +50,6 @@ class _Client(Struct, eq=False):
     held: int = 0
     cut: Callable[[], None] | None = None
     """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
-    waiting: deque[tuple[anyio.Event, int | None]] = field(default_factory=deque)
 
     def count(self, expected: int | None, calls: int = 1) -> None:
         """Count calls whose answers may be large; does nothing for others, of which `None` is expected."""
@@ -166,7 +167,7 @@ class Backlog:
         if target not in self.sizes or self.sizes[target] >= self.limits.large:
             return False
         if client not in self.clients:
-            state = self.clients[client] = _Client(client)
+            state = self.clients[client] = _Client(client, deque())
         elif (state := self.clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
             return False
         state.turns[call] = None
@@ -187,7 +188,7 @@ class Backlog:
         """Return the turn of a call that is being made already."""
         state = self.clients.get(client)
         if state is None:
-            state = self.clients[client] = _Client(client)
+            state = self.clients[client] = _Client(client, deque())
         turn = CallTurn(self, state, target)
         state.turns[turn] = None
         return turn

@@ -8,6 +8,7 @@ Paths: `/mcp`, `/mcp/server-card`, `/sse` and `/messages/` for everything, the s
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
@@ -48,7 +49,7 @@ _OF_ANYBODY: Final = AccessPolicy(frozenset(), frozenset())
 class HasHttp(Protocol):
     """An endpoint; its HTTP side is made on first use."""
 
-    @property
+    @cached_property
     def http(self) -> HttpBinding: ...
 
 
