@@ -48,6 +48,7 @@ TABLE: Final[tuple[Mutation, ...]] = (
         ("if len(answer.body) > self.settings.agent.large_result_bytes:", "if len(answer.body) > 0:"),
         ('case "notifications/initialized" if connection.is_greeted:', 'case "notifications/initialized":'),
         ("row.method.needs_greeting and not call.connection.is_greeted:", "False:"),
+        ("if call.has_left:  # while", "if False:  # while"),
     ),
     *mutations(
         "bridge/gaia_bridge/server/introduction.py",
