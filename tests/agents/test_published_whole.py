@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gaia.agents.base import Agent, ApiAgent, MCPAgent, tool
 from gaia.mcp import MCPClientMixin
 from gaia_bridge import Bridge
+from gaia_bridge.bridge.discovery import find_agents
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.parts import parts_of
@@ -370,3 +372,28 @@ async def test_an_agent_of_amd_gaia_is_published_whole(era: str) -> None:
         }
         assert (await client.call_tool("add", {"a": 1})).structured_content == {"sum": 2}
         assert (await client.call_tool("ask", {"prompt": "x"})).structured_content == {"answer": "about x"}
+
+
+def test_functions_that_are_served_beside_an_agent_are_not_tools_of_it_unless_it_imports_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    functions = "from gaia.agents.base import tool\n@tool\ndef add(a: int) -> int:\n    return a\n"
+    for name in ("beside", "elsewhere"):
+        agent = f"class {name.title()}(MCPAgent):\n    @tool\n    def greet(self) -> str: ..."
+        (tmp_path / f"{name}.py").write_text(f"from gaia.agents.base import MCPAgent, tool\n{agent}\n", "utf-8")
+    for name, text in (
+        ("sums_beside", functions),
+        ("user", f"from sums_beside import add\n{(tmp_path / 'beside.py').read_text('utf-8')}"),
+        ("own", f"{functions.replace('add', 'own')}\n{(tmp_path / 'elsewhere.py').read_text('utf-8')}"),
+    ):
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    found = find_agents(["beside.py", "user.py", "own.py", "sums_beside.py"])
+    tools = [_tool_names(agent.agent) for result in found for agent in result.agents]
+    assert [names & {"greet", "add"} for names in tools] == [{"greet"}, {"greet", "add"}, {"greet"}, {"add"}]
+    assert "own" in tools[2], "a function of the agent's own file is one of its tools"
+
+
+def _tool_names(agent: Any) -> set[str]:
+    listing = (agent, *parts_of(agent))
+    return {definition["name"] for part in listing for definition in part.get_mcp_tool_definitions()}

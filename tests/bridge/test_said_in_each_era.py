@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.client import ServerHandshake
+from gaia_bridge.client import Connection, ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceState, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
@@ -210,7 +210,7 @@ async def test_what_was_said_in_the_other_era_is_no_longer_listed_when_it_is_old
     version: str,
 ) -> None:
     tracker = FeatureTracker(SPEC, UpstreamLimits(announce_interval=0), None)
-    await tracker.read(Lists("a"))
+    await tracker.read(cast(Connection, Lists("a")))
     tracker.connected()
     handshake = ServerHandshake(
         "2025-11-25", False, {"name": "up", "version": "1"}, {"tools": {}, "logging": {}}, "Old words."
@@ -218,7 +218,7 @@ async def test_what_was_said_in_the_other_era_is_no_longer_listed_when_it_is_old
     old = replace(introduced("up", handshake), tools=({"name": "a", "inputSchema": {}},))
     tracker.overheard(Change(ChangeKind.INTRODUCTION), old)
     assert tracker.features.for_era(modern=False) == old
-    await tracker.read(Lists("a", "b", version=version))
+    await tracker.read(cast(Connection, Lists("a", "b", version=version)))
     tracker.connected()
     told = tracker.features.for_era(modern=False)
     assert [tool["name"] for tool in told.tools] == ["a", "b"]

@@ -224,13 +224,9 @@ class ServedBridge(ABC):
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
         """Return the HTTP application, to be served while the bridge is open."""
-        from gaia_bridge.server.http.app import HttpBinding, make_app
+        from gaia_bridge.server.http.app import make_app
 
-        def find(group: str, name: str) -> HttpBinding | None:
-            endpoint = self._endpoints.get((group, name))
-            return None if endpoint is None else endpoint.http
-
-        return make_app(find, self._report.routes, policy, self._chat_routes)
+        return make_app(self._endpoints, self._report.routes, policy, self._chat_routes)
 
     def _chat_routes(self) -> Iterable[BaseRoute]:
         from gaia_bridge_doors.openai_api.app import chat_routes

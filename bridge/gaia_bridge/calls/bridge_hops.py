@@ -43,8 +43,6 @@ def hops_of(meta: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
     """Raise `ProtocolError` for a request with this `_meta` that passed this bridge before, or too many bridges."""
-    if HOPS_META_KEY not in meta:
-        return
     hops = hops_of(meta) or ()
     if own in hops:
         way = len(hops) - hops.index(own)

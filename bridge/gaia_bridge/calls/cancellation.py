@@ -9,16 +9,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from msgspec import Struct
 
-class Cancellation:
+
+class Cancellation(Struct, eq=False):
     """The reason why one request ended, for the tasks that work for it."""
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.too_late = False
-        """Whether the deadline of the request passed."""
-        self.unreached = False
-        """Whether a server was not reached, or lost before it answered."""
+    reason: str | None = None
+    too_late: bool = False
+    """Whether the deadline of the request passed."""
+    unreached: bool = False
+    """Whether a server was not reached, or lost before it answered."""
 
     def enter(self) -> None:
         """Make the calling task, and those that it starts, work for the request."""

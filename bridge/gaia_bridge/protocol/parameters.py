@@ -1,4 +1,4 @@
-"""Checks the parameters of client requests against the types in the specification.
+"""The table of request methods, and the check of their parameters against the types in the specification.
 
 Fields that the specification does not define are not checked, and are passed on unchanged.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import LOG_LEVELS
@@ -29,7 +31,7 @@ from gaia_bridge.protocol.shapes import (
     optional,
     required,
 )
-from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET, SKILLS_LIST
+from gaia_bridge.protocol.skills import DIRECTORY_READ, SKILLS_GET
 from gaia_bridge.text.json_types import is_object, json_pointer
 
 _SHOWN: Final = 3
@@ -60,69 +62,98 @@ _MODERN_META: Final = required(
     ),
 )
 
-_PAGE: Final = (Field("cursor", TEXT),)
 _URI: Final = (required("uri", TEXT),)
 _ANSWER: Final = Shape(
     f"the result of {' or '.join(sorted(ANSWERS))}", lambda value: any(shape.fits(value) for shape in ANSWERS.values())
 )
 _ROUNDS: Final = (Field("inputResponses", Record(values=_ANSWER)), Field("requestState", TEXT))
 
-_BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
-    "completion/complete": (
-        required("ref", _REFERENCE),
-        required("argument", Record(required("name", TEXT), required("value", TEXT))),
-        Field("context", Record(Field("arguments", Record(values=TEXT)))),
+
+class Method(Struct, frozen=True):
+    """A request method: one row of `METHOD_TABLE`, or `FORWARDED`."""
+
+    shapes: tuple[Shape | None, Shape | None] = (OBJECT, OBJECT)
+    """The shapes of its parameters, in the handshake era and since 2026-07-28; `None` in an era that lacks it."""
+    is_of_skills: bool = False
+    """Whether it belongs to the extension for skills."""
+    needs_greeting: bool = True
+    """Whether a client of the handshake era has to shake hands before."""
+    is_stateful: bool = False
+    """Whether its result may ask for input, and carry a `requestState` until the next round."""
+    is_small: bool = False
+    """Whether its answer is short, or comes at no foreseeable time: it does not wait for a turn in the backlog."""
+    is_cacheable: bool = False
+    """Whether its result says how long it may be kept (2026-07-28, server/utilities/caching)."""
+
+
+def _both(*fields: Field, old: tuple[Field, ...] = (), new: tuple[Field, ...] = ()) -> tuple[Shape, Shape]:
+    """Return the shapes of a method of both eras, each with further fields of its own."""
+    return Record(*fields, *old, _META), Record(*fields, *new, _MODERN_META)
+
+
+def _handshake(*fields: Field) -> tuple[Shape, None]:
+    return Record(*fields, _META), None
+
+
+def _modern(*fields: Field) -> tuple[None, Shape]:
+    return None, Record(*fields, _MODERN_META)
+
+
+_NEWS: Final = Record(*(Field(flag, FLAG) for flag in LISTEN_FLAGS), Field("resourceSubscriptions", TEXTS))
+_SUBSCRIPTION: Final = Method(_handshake(*_URI), is_small=True)
+METHOD_TABLE: Final[Mapping[str, Method]] = {
+    **{
+        kind.method: Method(_both(Field("cursor", TEXT)), is_of_skills=kind is SKILL, is_cacheable=True)
+        for kind in KINDS.values()
+    },
+    "completion/complete": Method(
+        _both(
+            required("ref", _REFERENCE),
+            required("argument", Record(required("name", TEXT), required("value", TEXT))),
+            Field("context", Record(Field("arguments", Record(values=TEXT)))),
+        )
     ),
-    "prompts/get": (required("name", TEXT), Field("arguments", Record(values=TEXT))),
-    "resources/read": _URI,
-    "tools/call": (required("name", TEXT), Field("arguments", OBJECT)),
-    **dict.fromkeys((kind.method for kind in KINDS.values() if kind is not SKILL), _PAGE),
-}
-_OF_EXTENSIONS: Final[Mapping[str, tuple[Field, ...]]] = {
-    DIRECTORY_READ: (*_URI, *_PAGE),
-    SKILLS_GET: _URI,
-    SKILLS_LIST: _PAGE,
-}
-_ONLY_HANDSHAKE: Final[Mapping[str, tuple[Field, ...]]] = {
-    "initialize": (
-        required("protocolVersion", TEXT),
-        required("capabilities", _CAPABILITIES),
-        required("clientInfo", _IMPLEMENTATION),
+    "initialize": Method(
+        _handshake(
+            required("protocolVersion", TEXT),
+            required("capabilities", _CAPABILITIES),
+            required("clientInfo", _IMPLEMENTATION),
+        ),
+        needs_greeting=False,
+        is_small=True,
     ),
-    "logging/setLevel": (required("level", one_of(*LOG_LEVELS)),),
-    "ping": (),
-    "resources/subscribe": _URI,
-    "resources/unsubscribe": _URI,
-    "tools/call": (*_BOTH["tools/call"], Field("task", Record(Field("ttl", NUMBER)))),
+    "logging/setLevel": Method(_handshake(required("level", one_of(*LOG_LEVELS))), is_small=True),
+    "ping": Method(_handshake(), needs_greeting=False, is_small=True),
+    "prompts/get": Method(
+        _both(required("name", TEXT), Field("arguments", Record(values=TEXT)), new=_ROUNDS), is_stateful=True
+    ),
+    DIRECTORY_READ: Method(_both(*_URI, Field("cursor", TEXT)), is_of_skills=True),
+    "resources/read": Method(_both(*_URI, new=_ROUNDS), is_stateful=True, is_cacheable=True),
+    "resources/subscribe": _SUBSCRIPTION,
+    "resources/unsubscribe": _SUBSCRIPTION,
+    "server/discover": Method(_modern(), is_cacheable=True),
+    SKILLS_GET: Method(_both(*_URI), is_of_skills=True, is_cacheable=True),
+    "subscriptions/listen": Method(_modern(required("notifications", _NEWS)), is_small=True),
+    "tools/call": Method(
+        _both(
+            required("name", TEXT),
+            Field("arguments", OBJECT),
+            old=(Field("task", Record(Field("ttl", NUMBER))),),
+            new=_ROUNDS,
+        ),
+        is_stateful=True,
+    ),
 }
-_NEWS: Final = Record(
-    *(Field(flag, FLAG) for flag in LISTEN_FLAGS),
-    Field("resourceSubscriptions", TEXTS),
-)
-_ONLY_MODERN: Final[Mapping[str, tuple[Field, ...]]] = {
-    **{method: (*_BOTH[method], *_ROUNDS) for method in ("tools/call", "prompts/get", "resources/read")},
-    "server/discover": (),
-    "subscriptions/listen": (required("notifications", _NEWS),),
-}
-_OF_HANDSHAKE: Final = {
-    method: Record(*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE, **_OF_EXTENSIONS}.items()
-}
-_OF_MODERN: Final = {
-    method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN, **_OF_EXTENSIONS}.items()
-}
-EXTENSION_METHODS: Final = frozenset(_OF_EXTENSIONS)
-"""The request methods of the extensions that the bridge knows, in either era."""
-HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE) - EXTENSION_METHODS
-"""The request methods of the core protocol in the handshake era, without extensions."""
-MODERN_METHODS: Final = frozenset(_OF_MODERN) - EXTENSION_METHODS
-"""The request methods of the core protocol since 2026-07-28, without extensions."""
-METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
-"""The request methods of the core protocol in either era."""
+"""The request methods of MCP, and of the extension for skills."""
+FORWARDED: Final = Method(needs_greeting=False)
+"""Stands for all other methods: of further extensions, or known to a server and its clients alone."""
+METHODS: Final = frozenset(name for name, method in METHOD_TABLE.items() if not method.is_of_skills)
+"""The request methods of the core protocol in either era, without extensions."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> None:
-    """Check the parameters of a request; those of methods that are neither of the core nor of an extension pass.
+    """Check the parameters of a request; those of methods that its era lacks pass.
 
     Args:
         modern: Whether the client speaks 2026-07-28 or later.
@@ -130,15 +161,14 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
     Raises:
         ProtocolError: A parameter is invalid; the message names it, what came and what was expected.
     """
-    shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
-    if not shape.accepts(_NOTHING if params is None else params):
-        raise ProtocolError(INVALID_PARAMS, parameter_problem(method, params, modern=modern))
+    if problem := parameter_problem(method, params, modern=modern):
+        raise ProtocolError(INVALID_PARAMS, problem)
 
 
 def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:
     """Explain why the parameters of a request are invalid; empty if they are valid. See `check_parameters`."""
     given = _NOTHING if params is None else params
-    shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
+    shape = METHOD_TABLE.get(method, FORWARDED).shapes[modern] or OBJECT
     if shape.accepts(given):
         return ""
     problems = list(shape.problems(given))

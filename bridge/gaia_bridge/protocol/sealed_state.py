@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
-"""The methods whose result may ask the client for input."""
 _FORMAT: Final = "s1."
 _NONCE: Final = 12
 

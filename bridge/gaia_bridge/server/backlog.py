@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import anyio
+from msgspec import Struct
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.settings import BacklogLimits
@@ -34,80 +35,85 @@ class HasTarget(Protocol):
         ...
 
 
-class CallTurn:
-    """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
-
-    __slots__ = ("_backlog", "_expected", "_over", "_slow", "client", "size", "target")
-
-    def __init__(self, backlog: Backlog, client: Hashable, target: Target) -> None:
-        self.client = client
-        self.target = target
-        self.size = 0
-        """Bytes of its answer, while the answer waits to leave."""
-        self._backlog = backlog
-        self._over = False
-        self._expected = 0
-        self._slow: TimerHandle | None = None
-
-    def expect(self, size: int) -> None:
-        """Count the call for a while as one with a large answer, of which only so many are made at once.
-
-        Args:
-            size: Bytes that the answer is expected to have; 0 if that is unknown.
-        """
-        limits = self._backlog.limits
-        self._expected = size
-        seconds = limits.large_interval if size else limits.interval
-        self._slow = get_running_loop().call_later(seconds, self._make_way)
-
-    def answered(self, size: int) -> None:
-        """Count the answer, which now waits to leave, by its bytes."""
-        if self._slow is not None:
-            self._make_way()
-        self._backlog.note(self.target, size)
-        if not self._over:
-            self.size = size
-            self._backlog.hold(self.client, size)
-
-    def over(self) -> None:
-        """End the call: the answer has left, or there will be none."""
-        if not self._over:
-            self._over = True
-            if self._slow is not None:
-                self._make_way()
-            size, self.size = self.size, 0
-            self._backlog.let_go(self, size)
-
-    def _make_way(self) -> None:
-        """Stop counting the call as one with a large answer: it takes long, or is done."""
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
-            self._backlog.make_way(self.client, self._expected)
-
-
-class _Client:
+class _Client(Struct, eq=False):
     """The calls and answers on their way to one client."""
 
-    __slots__ = ("cut", "expected", "held", "large", "turns", "waiting")
-
-    def __init__(self) -> None:
-        self.turns: dict[HasTarget, None] = {}
-        """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
-        self.large = 0
-        """Of these, the calls that were made just now and whose answers may be large."""
-        self.expected = 0
-        """Bytes of the answers to these, by the last answers of their targets."""
-        self.held = 0
-        self.cut: Callable[[], None] | None = None
-        """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
-        self.waiting: deque[tuple[anyio.Event, int | None]] = deque()
+    key: Hashable
+    waiting: deque[tuple[anyio.Event, int | None]]
+    """Calls that wait for their turn, each with the bytes of the answer that is expected."""
+    turns: dict[HasTarget, None] = {}
+    """Calls that are not over: a dictionary, because a set would cost a call of a function for each."""
+    large: int = 0
+    """Of these, the calls that were made just now and whose answers may be large."""
+    expected: int = 0
+    """Bytes of the answers to these, by the last answers of their targets."""
+    held: int = 0
+    cut: Callable[[], None] | None = None
+    """Ends the stream on which the client is answered, if all its answers have one and it can be ended."""
 
     def count(self, expected: int | None, calls: int = 1) -> None:
         """Count calls whose answers may be large; does nothing for others, of which `None` is expected."""
         if expected is not None:
             self.large += calls
             self.expected += calls * expected
+
+
+class CallTurn(Struct, eq=False):
+    """One call, from before it waits to be made until its answer has left. Made by `Backlog.begin`."""
+
+    backlog: Backlog
+    client: _Client
+    target: Target
+    size: int = 0
+    """Bytes of its answer, while the answer waits to leave."""
+    is_over: bool = False
+    expected: int | None = None
+    """Bytes that its answer is expected to have, if the answer may be large; 0 if that is unknown."""
+    slow: TimerHandle | None = None
+    """The timer while the call counts as one with a large answer."""
+
+    def answered(self, size: int) -> None:
+        """Remember the size of the answer, and count the answer, which now waits to leave, by its bytes."""
+        self.make_way()
+        backlog = self.backlog
+        sizes = backlog.sizes
+        if sizes.pop(self.target, None) is None and len(sizes) >= backlog.limits.targets:
+            del sizes[next(iter(sizes))]
+        sizes[self.target] = max(size, 1)
+        if not self.is_over:
+            self.size = size
+            self.client.held += size
+            backlog.held += size
+            backlog.most_held = max(backlog.held, backlog.most_held)
+            if backlog.held > backlog.limits.total_bytes:
+                backlog.cut_off()
+
+    def over(self) -> None:
+        """End the call: the answer has left, or there will be none."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.make_way()
+        backlog, client = self.backlog, self.client
+        client.held -= self.size
+        backlog.held -= self.size
+        self.size = 0
+        del client.turns[self]
+        if client.turns:
+            backlog.wake(client)
+        else:
+            del backlog.clients[client.key]
+        if backlog.most_held > backlog.limits.client_bytes and backlog.held < backlog.limits.large:
+            backlog.most_held = 0
+            get_running_loop().run_in_executor(None, return_free_memory)
+
+    def make_way(self) -> None:
+        """Stop counting the call as one with a large answer: it takes long, or is done. Wake calls that waited."""
+        if self.slow is not None:
+            self.slow.cancel()
+            self.slow = None
+            self.client.count(self.expected, -1)
+            self.backlog.wake(self.client)
 
 
 class Backlog:
@@ -117,16 +123,16 @@ class Backlog:
         self.limits = limits
         self.held = 0
         """Bytes of answers that have not left."""
-        self._most_held = 0
+        self.most_held = 0
         """The most bytes that were held since memory was given back."""
-        self._clients: dict[Hashable, _Client] = {}
-        self._sizes: dict[Target, int] = {}
+        self.clients: dict[Hashable, _Client] = {}
+        self.sizes: dict[Target, int] = {}
         """Bytes of the last answer of each target."""
 
     @property
     def targets(self) -> list[Target]:
         """The targets of the calls that are not over."""
-        return [turn.target for state in self._clients.values() for turn in state.turns]
+        return [turn.target for state in self.clients.values() for turn in state.turns]
 
     async def begin(self, client: Hashable, target: Target, cut: Callable[[], None] | None = None) -> CallTurn:
         """Wait until a call of a tool, prompt or resource may be made.
@@ -137,89 +143,53 @@ class Backlog:
         Raises:
             ProtocolError: Too much has waited for the client for too long.
         """
-        state = self._clients.get(client)
-        if state is None:
-            state = self._clients[client] = _Client()
-        size = self._sizes.get(target, 0)
-        expected = None if 0 < size < self.limits.large else size
-        turn = CallTurn(self, client, target)
-        state.turns[turn] = None
+        turn = self.begin_at_once(client, target)
+        state, limits, size = turn.client, self.limits, self.sizes.get(target, 0)
+        expected = None if 0 < size < limits.large else size
         try:
-            if self._may_begin(state, expected):
-                state.count(expected)
-            else:
+            if not self._may_begin(state, expected):
                 await self._wait(state, expected)
+            elif expected is not None:
+                state.count(expected)
         except BaseException:
-            self.let_go(turn, 0)
+            turn.over()
             raise
         state.cut = cut
         if expected is not None:
-            turn.expect(expected)
+            turn.expected = expected
+            seconds = limits.large_interval if expected else limits.interval
+            turn.slow = get_running_loop().call_later(seconds, turn.make_way)
         return turn
 
     def begin_direct(self, client: Hashable, call: HasTarget) -> bool:
         """Count a direct call whose answer is expected to be small; return whether it may be made at once."""
         target = call.target
-        if target not in self._sizes or self._sizes[target] >= self.limits.large:
+        if target not in self.sizes or self.sizes[target] >= self.limits.large:
             return False
-        if client not in self._clients:
-            state = self._clients[client] = _Client()
-        elif (state := self._clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
+        if client not in self.clients:
+            state = self.clients[client] = _Client(client, deque())
+        elif (state := self.clients[client]).waiting or state.held + state.expected >= self.limits.client_bytes:
             return False
         state.turns[call] = None
         return True
 
     def end_direct(self, client: Hashable, call: HasTarget, size: int = 0) -> None:
         """Stop counting a direct call; remember the size of its answer, if it has had one."""
-        if size and call.target in self._sizes:  # else it was forgotten meanwhile
-            self._sizes[call.target] = size
-        state = self._clients[client]
+        if size and call.target in self.sizes:  # else it was forgotten meanwhile
+            self.sizes[call.target] = size
+        state = self.clients[client]
         del state.turns[call]
         if not state.turns:
-            del self._clients[client]
+            del self.clients[client]
 
     def begin_at_once(self, client: Hashable, target: Target) -> CallTurn:
         """Return the turn of a call that is being made already."""
-        state = self._clients.get(client)
+        state = self.clients.get(client)
         if state is None:
-            state = self._clients[client] = _Client()
-        turn = CallTurn(self, client, target)
+            state = self.clients[client] = _Client(client, deque())
+        turn = CallTurn(self, state, target)
         state.turns[turn] = None
         return turn
-
-    def note(self, target: Target, size: int) -> None:
-        """Remember the size of an answer of a target."""
-        if self._sizes.pop(target, None) is None and len(self._sizes) >= self.limits.targets:
-            del self._sizes[next(iter(self._sizes))]
-        self._sizes[target] = max(size, 1)
-
-    def hold(self, client: Hashable, size: int) -> None:
-        """Count an answer that waits for a client."""
-        self._clients[client].held += size
-        self.held += size
-        self._most_held = max(self.held, self._most_held)
-        if self.held > self.limits.total_bytes:
-            self._cut_off()
-
-    def let_go(self, turn: CallTurn, size: int) -> None:
-        """Stop counting a call, which is over, and its answer of that size."""
-        state = self._clients[turn.client]
-        state.held -= size
-        self.held -= size
-        del state.turns[turn]
-        if state.turns:
-            self._wake(state)
-        else:
-            del self._clients[turn.client]
-        if self._most_held > self.limits.client_bytes and self.held < self.limits.large:
-            self._most_held = 0
-            get_running_loop().run_in_executor(None, return_free_memory)
-
-    def make_way(self, client: Hashable, expected: int) -> None:
-        """Stop counting one call that may have a large answer, and wake calls that waited for it."""
-        state = self._clients[client]
-        state.count(expected, -1)
-        self._wake(state)
 
     def _may_begin(self, state: _Client, expected: int | None) -> bool:
         if state.held + state.expected >= self.limits.client_bytes:
@@ -246,19 +216,20 @@ class Backlog:
     def _leave(self, state: _Client, turn: anyio.Event, expected: int | None) -> None:
         if turn.is_set():  # it came just now
             state.count(expected, -1)
-            self._wake(state)
+            self.wake(state)
         else:
             state.waiting.remove((turn, expected))
 
-    def _wake(self, state: _Client) -> None:
+    def wake(self, state: _Client) -> None:
+        """Let the calls of a client begin that waited for their turn."""
         while state.waiting and self._may_begin(state, state.waiting[0][1]):
             turn, expected = state.waiting.popleft()
             state.count(expected)
             turn.set()
 
-    def _cut_off(self) -> None:
+    def cut_off(self) -> None:
         """End the stream on which most is waiting, of those that can be ended; the others end by themselves."""
-        for slowest in sorted(self._clients.values(), key=lambda state: state.held, reverse=True):
+        for slowest in sorted(self.clients.values(), key=lambda state: state.held, reverse=True):
             if slowest.cut is not None:
                 logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
                 slowest.cut()

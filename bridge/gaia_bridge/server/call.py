@@ -50,15 +50,14 @@ class Call:
     """
 
     __slots__ = (
-        "_has_begun",
-        "_has_left",
-        "_task",
         "address",
         "cancellation",
         "channel",
         "connection",
         "direct",
+        "has_begun",
         "has_free_id",
+        "has_left",
         "id",
         "input_responses",
         "is_cancelled",
@@ -66,9 +65,11 @@ class Call:
         "method",
         "modern",
         "params",
+        "principal",
         "request_state",
         "served_by",
         "size",
+        "task",
         "task_prefix",
         "translating",
         "turn",
@@ -97,8 +98,10 @@ class Call:
         """The first characters of the ids of its tasks, as the client sees them."""
         self.turn: CallTurn | None = None
         """Its turn in the backlog until its answer has left, where the answer may be large."""
-        self._has_begun = False
-        self._has_left = False
+        self.has_begun = False
+        """Whether its task works on it, and can be cancelled."""
+        self.has_left = False
+        """Whether its answer has left, or nobody is there for it."""
         self.connection = connection
         self.channel = channel
         self.id: int | str = message.get("id", 0)
@@ -112,10 +115,13 @@ class Call:
         self.request_state: str | None = None
         self.address = host
         """The address of the client, if the request stands alone."""
+        self.principal: Hashable = connection if host is None else host
+        """The party that limits and caches count the request for: the session, or the address if it stands alone."""
         begun = None if direct is None else direct.cancellation
         self.cancellation = begun or Cancellation()
         self.is_cancelled = False
-        self._task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task that works on it, which `cancel` ends; `None` once there is an answer, which only has to be sent."""
         self.has_free_id = True
         """Whether no other request with this id was in flight when this one came."""
 
@@ -126,11 +132,6 @@ class Call:
         The name that a program gives itself decides nothing: two windows of one editor have the same.
         """
         return self.connection
-
-    @property
-    def principal(self) -> Hashable:
-        """The party that limits and caches count the request for: the session, or the address if it stands alone."""
-        return self.connection if self.address is None else self.address
 
     @property
     def is_relayed(self) -> bool:
@@ -151,50 +152,24 @@ class Call:
         other.method = method or self.method
         return other
 
-    def runs_in(self, task: asyncio.Task[Any]) -> None:
-        """Remember the task that `cancel` ends."""
-        self._task = task
-        direct = self.direct
-        self.has_free_id = self.connection.received.begin(self.id, self, direct)
-        if direct is not None:
-            direct.take()
-            if direct.reasons:
-                self.cancel(direct.reasons[0])
-
     def cancel(self, reason: str | None) -> None:
         """Cancel the request: the client does not want the answer any more."""
-        if self._task is None or self._task.done() or self.is_cancelled:
+        if self.task is None or self.task.done() or self.is_cancelled:
             return
         self.is_cancelled = True
         self.cancellation.reason = reason
-        if self._has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
-            self._task.cancel()
-
-    def begins(self) -> None:
-        """Note that its task works on it, and can be cancelled."""
-        self._has_begun = True
-        self.cancellation.enter()
-
-    def takes_turn(self, turn: CallTurn) -> None:
-        """Count its answer until that has left. The client may have gone while the request waited for its turn."""
-        self.turn = turn
-        if self._has_left:
-            turn.over()
+        if self.has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
+            self.task.cancel()
 
     def sent(self) -> None:
         """Note that its answer has left, or that there will be none."""
-        self._has_left = True
+        self.has_left = True
         if self.turn is not None:
             self.turn.over()
 
     def written(self, answer: bytes) -> bytes:
         """Return a response in the form of the request's revision."""
         return answer if self.translating is None else written(self.translating, answer, self.method)
-
-    def is_over(self) -> None:
-        """Note that the request was answered, or never will be: its task only has to send the answer."""
-        self._task = None
-        self.connection.received.end(self.id, self)
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Call `callback` once when the connection that the request came on ends, if that outlives the request."""

@@ -430,6 +430,12 @@ class Catalog:
         """The resources and templates by their URIs."""
         return self._view.addresses
 
+    def outward(self, source: Source, result: JSON) -> JSON:
+        """Return a result of a source with the URIs and the ids of tasks that clients know."""
+        if len(self._sources) < 2:
+            return result
+        return with_public_task(self._view.addresses.outward(source, result), self.task_prefix(source))
+
     def own_names(self, *names: str) -> Sequence[str]:
         """Return the names of tools of ours beside all others; like any tool, they give way to them."""
         return self._view.own_names(names)

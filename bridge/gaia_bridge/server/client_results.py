@@ -19,10 +19,14 @@ import anyio.to_thread
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
 from gaia_bridge.calls.results.client_shortening import ClientCut, Shortened, shortened_for_client
-from gaia_bridge.calls.results.conversion import error_result
+from gaia_bridge.calls.results.conversion import error_result, is_input_required
 from gaia_bridge.calls.results.kept_results import RESULT_SCHEME, KeptResults
+from gaia_bridge.model import Change
 from gaia_bridge.protocol.kinds import TOOL
+from gaia_bridge.protocol.meta import SERVER_INFO_KEY
 from gaia_bridge.protocol.names import known_name
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.known_clients import KnownClient, known_client, result_limits
@@ -37,6 +41,10 @@ _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
     "2025-03-26": frozenset({"resource_link"}),
 }
 """The kinds of content that each revision lacks."""
+_OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
+"""The fields that results of earlier revisions do not have."""
+_COMPLETE: Final = {"resultType": "complete"}
+_KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 class ClientResults:
@@ -54,6 +62,36 @@ class ClientResults:
         sizes = (*(result_limits() if self._uses_table else ()), *self._own.values())
         self._least = min(filter(None, sizes), default=sys.maxsize)
         """Bytes that every client passes on."""
+        self._stamp: JSON | None = None
+        catalog.listen(self._on_change)
+
+    def of_era(self, call: Call, result: JSON, *, is_cacheable: bool) -> JSON:
+        """Return a result as the revision of its client has it.
+
+        Since 2026-07-28 that is with its kind, its server, and how long it may be kept where that is said.
+        """
+        if not call.modern:
+            if call.connection.revision != LATEST_HANDSHAKE:
+                result = content_for(call.connection.revision, call.method, result)
+            return {key: result[key] for key in result if key not in _OF_MODERN_RESULTS}
+        if is_input_required(result):
+            ids = known_client(str(call.client_info.get("name", ""))).wants_link_ids
+            whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
+        else:
+            whole = (_KEPT_BY_NOBODY if is_cacheable else _COMPLETE) | result
+        about, stamp = result.get("_meta"), self.stamp()
+        # `_meta` may hold anything in results of other methods than those of the core.
+        return {**whole, "_meta": {**stamp, **about} if is_object(about) else stamp}
+
+    def stamp(self) -> JSON:
+        """Return the `_meta` of results for clients of 2026-07-28."""
+        if self._stamp is None:
+            self._stamp = {SERVER_INFO_KEY: self._catalog.implementation(modern=True)}
+        return self._stamp
+
+    def _on_change(self, change: Change) -> None:
+        if change.kind.is_offer:
+            self._stamp = None
 
     def may_change(self, result: JSON, size: int) -> bool:
         """Return whether some client is given another result of a tool of so many bytes, which `fitted` returns."""
@@ -77,7 +115,10 @@ class ClientResults:
             shortened = await anyio.to_thread.run_sync(shorten, limiter=self._threads)
         else:
             shortened = shorten()
-        return result if shortened is None or not self._keeps(call, shortened) else shortened.result
+        if shortened is None or not self._keeps(call, shortened):
+            return result
+        fitted = shortened.result
+        return fitted if call.modern else content_for(call.connection.revision, call.method, fitted)
 
     def _keeps(self, call: Call, shortened: Shortened) -> bool:
         """Keep the shortened part until the client is gone; return whether its link leads somewhere."""

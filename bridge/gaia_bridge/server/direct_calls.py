@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
@@ -61,17 +61,13 @@ class DirectCalls:
 
     Args:
         patience: Seconds after which a call becomes an ordinary one.
-        stamp: Returns the `_meta` of results for clients of 2026-07-28.
     """
 
-    def __init__(
-        self, catalog: Catalog, backlog: Backlog, results: ClientResults, patience: float, stamp: Callable[[], JSON]
-    ) -> None:
+    def __init__(self, catalog: Catalog, backlog: Backlog, results: ClientResults, patience: float) -> None:
         self._catalog = catalog
         self.backlog = backlog
         self.results = results
         self._patience = patience
-        self.stamp = stamp
         self.routes: dict[str, DirectRoute | None] = {}
         """The ways to tools by their public names, as far as they were looked up."""
         self.offer = object()
@@ -239,7 +235,7 @@ class DirectClient:
         if not call.place.can_answer:
             return False
         if self.modern:
-            result = {"resultType": "complete", **result, "_meta": calls.stamp()}
+            result = {"resultType": "complete", **result, "_meta": calls.results.stamp()}
         try:
             body = encoded_read_result(call.id, result)
         except (TypeError, ValueError, RecursionError):  # a value of the source that JSON does not have as it is

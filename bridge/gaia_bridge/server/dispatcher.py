@@ -3,62 +3,45 @@
 A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
 error in one place; nothing unforeseen reaches a client as text.
 
-Requests beyond the core of MCP (extensions, tasks, methods that only a server and its clients know) go unchanged to the
-server of the endpoint, or to the one that made the task. Clients are told which extensions their servers declare.
+Its steps are the same for all methods. `methods` has the table of these, and what differs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, cast
 
 import anyio
 from msgspec import Struct
 
-from gaia_bridge.calls.bridge_hops import check_hops, new_id
+from gaia_bridge.calls.bridge_hops import HOPS_META_KEY, check_hops, new_id
 from gaia_bridge.calls.call_log import is_traced
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.calls.results.conversion import is_input_required, jsonable, words
-from gaia_bridge.contract import Source
-from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError
+from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.model import Change, SourceKind
-from gaia_bridge.protocol import codes, meta
+from gaia_bridge.model import Change
+from gaia_bridge.protocol import codes
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.kinds import KIND_OF_METHOD
 from gaia_bridge.protocol.messages import Refusal, encoded_error, encoded_result
-from gaia_bridge.protocol.meta import TASK_ID, with_public_task
-from gaia_bridge.protocol.parameters import EXTENSION_METHODS, HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
-from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
-from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
-from gaia_bridge.protocol.skills import SKILLS_GET, declares_skills
-from gaia_bridge.protocol.vocabulary import for_modern_questions
-from gaia_bridge.server.backlog import Backlog, CallTurn
+from gaia_bridge.protocol.parameters import parameter_problem
+from gaia_bridge.protocol.sealed_state import StateSeal
+from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import begin_of, log_call, outcome_of, outcome_of_error, request_span
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.client_results import ClientResults, content_for
+from gaia_bridge.server.client_results import ClientResults
 from gaia_bridge.server.connection import ClientConnection
 from gaia_bridge.server.direct_calls import DirectCalls
-from gaia_bridge.server.introduction import (
-    TASKS_EXTENSION,
-    capabilities_of,
-    discover_result,
-    initialize_result,
-    instructions_room,
-    met,
-)
-from gaia_bridge.server.known_clients import known_client
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.published_search import PublishedSearch
 from gaia_bridge.server.subscriptions import Subscribers
 from gaia_bridge.settings import Settings
 from gaia_bridge.text.escaping import printable
-from gaia_bridge.text.json_types import JSON, is_array, is_object
+from gaia_bridge.text.json_types import JSON, is_object
 
 logger = logging.getLogger(__name__)
 
@@ -66,21 +49,7 @@ _ERROR_BYTES: Final = 64 * 1024
 """Bytes of the data of one JSON-RPC error."""
 _TURNS: Final = 3
 """Turns of the event loop that all other tasks get between two large answers."""
-_OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
-"""The fields that results of earlier revisions do not have."""
-_CACHEABLE: Final = frozenset(("resources/read", "server/discover", SKILLS_GET, *KIND_OF_METHOD))
-"""The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
-_SMALL: Final = frozenset(
-    ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
-)
-"""The requests whose answers are short, or come at no foreseeable time: they do not wait for a turn in the backlog."""
-_BY_STATE: Final = {"resultType": "complete"}
 _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
-_KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-TASKS: Final = "tasks/"
-"""The first characters of the methods of tasks."""
-_OF_EXTENSION: Final = frozenset({"tasks/cancel", "tasks/get", "tasks/update"})
-"""The methods of tasks in 2026-07-28, where they are an extension. There is no list, as there is no session."""
 
 
 class Answer(Struct, frozen=True):
@@ -126,23 +95,26 @@ class Dispatcher:
         self._methods = Methods(
             catalog, settings, self.tool_search, self._results, self.subscriptions, self._own, self._chain
         )
-        self._forward = self._chain.around("", self._forwarded)
         self._large = anyio.Lock()
         self._backlog = backlog or Backlog(settings.backlog)
-        self._stamp: JSON | None = None
         self._traced = is_traced()
         self.direct: DirectCalls | None = None
         if settings.direct_calls and not middleware and not self._traced:
             patience = min(settings.http.quick_answer, settings.upstream.call_timeout, settings.upstream.call_cap)
-            self.direct = DirectCalls(catalog, self._backlog, self._results, patience, self.stamp)
+            self.direct = DirectCalls(catalog, self._backlog, self._results, patience)
         catalog.listen(self._on_change)
 
     # The entrances for transports.
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
         """Work on a request in a task of its own; `answered` takes the answer, unless the program ends before."""
-        task = asyncio.get_running_loop().create_task(self._run(call, answered))
-        call.runs_in(task)
+        task = call.task = asyncio.get_running_loop().create_task(self._run(call, answered))
+        direct = call.direct
+        call.has_free_id = call.connection.received.begin(call.id, call, direct)
+        if direct is not None:
+            direct.take()
+            if direct.reasons:
+                call.cancel(direct.reasons[0])
         return task
 
     def own_request(self, request: OwnRequest) -> Awaitable[JSON]:
@@ -154,10 +126,14 @@ class Dispatcher:
         Raises:
             RequestError: As for a client's request.
         """
-        return self._methods.serve(cast("Call", request))  # it has all that these two methods ask of a call
+        call = cast("Call", request)  # it has all that these two methods ask of a call
+        return self._methods.row(call).handler(call)
 
-    def notified(self, connection: ClientConnection, message: Mapping[str, Any]) -> None:
-        """Handle a notification."""
+    def notified(self, connection: ClientConnection, message: JSON) -> None:
+        """Handle a notification, or the answer to a question."""
+        if "method" not in message:
+            connection.answered(message)
+            return
         params = message.get("params")
         params = params if is_object(params) else {}
         match message["method"]:
@@ -174,20 +150,24 @@ class Dispatcher:
                 logger.debug("nobody here knows the notification %s", printable(str(method), 100))
 
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
-        call.begins()
+        call.has_begun = True
+        call.cancellation.enter()
         try:
             answer = self._never_begun(call) if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise
         finally:
-            call.is_over()
+            call.task = None
+            call.connection.received.end(call.id, call)
             if call.direct is not None:
                 call.direct.dismiss()
         if answer.body and call.translating is not None:
             answer = Answer(call.written(answer.body), answer.code)
-        if call.turn is not None:
-            call.turn.answered(len(answer.body))
+        if (turn := call.turn) is not None:
+            if call.has_left:  # while it waited for its turn
+                turn.over()
+            turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
             async with self._large:  # each is written in steps that nobody can interrupt
                 for _ in range(_TURNS):
@@ -205,16 +185,15 @@ class Dispatcher:
         try:
             if not call.has_free_id:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
-            if call.method not in _SMALL:
-                call.takes_turn(await self._turn(call))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
             else:
-                outcome, written = outcome_of(result), Answer(encoded_result(call.id, result))
-                if call.method == "tools/call" and self._results.may_change(result, len(written.body)):
-                    written = await self._passed_on(call, result, written)
-                answer = written
+                outcome, body = "" if began is None else outcome_of(result), encoded_result(call.id, result)
+                if call.method == "tools/call" and self._results.may_change(result, len(body)):
+                    fitted = await self._results.fitted(call, result, len(body))
+                    body = body if fitted is result else encoded_result(call.id, fitted)
+                answer = Answer(body)
         except asyncio.CancelledError:
             outcome = "cancelled"
             task = asyncio.current_task()
@@ -230,12 +209,6 @@ class Dispatcher:
             if began is not None:
                 log_call(self.catalog, call, began, outcome, len(answer.body))
         return answer
-
-    async def _turn(self, call: Call) -> CallTurn:
-        target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
-        if call.direct is not None:
-            return self._backlog.begin_at_once(call.principal, target)
-        return await self._backlog.begin(call.principal, target, call.connection.cut)
 
     async def _traced_result(self, call: Call) -> JSON:
         with request_span(call) as record:
@@ -260,136 +233,35 @@ class Dispatcher:
     # The results of requests.
 
     async def _result(self, call: Call) -> JSON:
-        check_hops(call.meta, self._own, self.settings.max_hops)
-        if call.modern:
-            return self._enveloped(call, await self._modern(call))
-        result = await self._handshake(call)
-        if call.connection.revision != LATEST_HANDSHAKE:
-            result = content_for(call.connection.revision, call.method, result)
-        return {key: result[key] for key in result if key not in _OF_MODERN_RESULTS}
-
-    async def _handshake(self, call: Call) -> JSON:
-        if call.method not in HANDSHAKE_METHODS and not self._is_of_skills(call):
-            return await self._forward(call)
-        check_parameters(call.method, call.params, modern=False)
-        if call.method == "initialize":
-            return await self._initialize(call)
-        if call.method == "ping":
-            return {}
-        if not call.connection.is_greeted:
+        row = self._methods.row(call)
+        if not row.method.is_small:
+            target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
+            if call.direct is None:
+                call.turn = await self._backlog.begin(call.principal, target, call.connection.cut)
+            else:
+                call.turn = self._backlog.begin_at_once(call.principal, target)
+        if HOPS_META_KEY in call.meta:
+            check_hops(call.meta, self._own, self.settings.max_hops)
+        if not row.params.accepts(call.params):
+            raise ProtocolError(codes.INVALID_PARAMS, parameter_problem(call.method, call.params, modern=call.modern))
+        if row.method.needs_greeting and not call.connection.is_greeted:
             problem = f"{call.method} came before the handshake; send initialize first"
             raise ProtocolError(codes.INVALID_PARAMS, f"Invalid request parameters: {problem}")
-        return await self._methods.serve(call)
-
-    async def _modern(self, call: Call) -> JSON:
-        if call.method not in MODERN_METHODS and not self._is_of_skills(call):
-            if call.method in HANDSHAKE_METHODS:
-                raise _unknown(call)
-            return await self._forward(call)
-        check_parameters(call.method, call.params, modern=True)
-        if call.method == "server/discover":
-            await met(self.catalog, call, self.settings)
-            room = instructions_room(call, self.settings.clients)
-            return self._declaring(call, room, discover_result(self.catalog, self.settings.revisions, room))
-        if call.method not in STATEFUL_METHODS:
-            return await self._methods.serve(call)
-        if (state := call.params.get("requestState")) is not None:
-            call.request_state = self._seal.opened(state, call.method, call.params)
-        call.input_responses = call.params.get("inputResponses") or {}
-        result = await self._methods.serve(call)
-        if "requestState" in result and is_input_required(result) and isinstance(state := result["requestState"], str):
-            return {**result, "requestState": self._seal.seal(state, call.method, call.params)}
-        return result
-
-    def _is_of_skills(self, call: Call) -> bool:
-        """Return whether a request is about skills, and answered here; raise if no source here has any."""
-        if call.method not in EXTENSION_METHODS:
-            return False
-        sent = call.connection.sent_capabilities or {}  # counts even if its server has left since
-        declared = declares_skills(sent) or declares_skills(capabilities_of(self.catalog, modern=call.modern))
-        if self.catalog.server is None and not declared:
-            raise _unknown(call)
-        return True
-
-    async def _initialize(self, call: Call) -> JSON:
-        connection = call.connection
-        if connection.is_initialized:  # until then a client may repeat itself
-            problem = "The handshake of this connection is complete; open another one for a new one"
-            raise ProtocolError(codes.INVALID_REQUEST, problem)
-        connection.initialize_result = dict(call.params)
-        await met(self.catalog, call, self.settings)
-        room = instructions_room(call, self.settings.clients)
-        result = self._declaring(call, room, initialize_result(self.catalog, call.params, room))
-        connection.revision = result["protocolVersion"]
-        connection.sent_capabilities = result["capabilities"]
-        connection.is_greeted = True
-        return result
-
-    async def _passed_on(self, call: Call, result: JSON, answer: Answer) -> Answer:
-        small = await self._results.fitted(call, result, len(answer.body))
-        if small is result:
-            return answer
-        if not call.modern:
-            small = content_for(call.connection.revision, call.method, small)
-        return Answer(encoded_result(call.id, small))
-
-    def _declaring(self, call: Call, room: int | None, result: JSON) -> JSON:
-        """Return an introduction that also declares the needs of middleware, kept results and cut instructions."""
-        added = {**self._chain.capabilities, **self._results.capabilities(call)}
-        if room is not None and (instructions := result.get("instructions")) is not None:
-            if instructions != self.catalog.info(modern=call.modern).instructions:
-                added["resources"] = {}
-        return {**result, "capabilities": {**added, **result["capabilities"]}} if added else result
-
-    async def _forwarded(self, call: Call) -> JSON:
-        """Return the result of a request that the endpoint itself does not know."""
-        target, is_of_tasks = None, call.method.startswith(TASKS)
-        if is_of_tasks:
-            await self.catalog.settle()
-        if call.connection.is_greeted and call.method != "server/discover":
-            target = target_of(self.catalog, call.method, call.params, call.connection.revision)
-        if target is None:
-            raise _unknown(call)
-        is_own = partial(self.subscriptions.has_made, call.connection)
-        if is_of_tasks and not call.modern and TASK_ID in call.params and not is_own(call.params[TASK_ID]):
-            raise no_such_task()
-        source, params = target
-        call.task_prefix = self.catalog.task_prefix(source)
-        result = await source.forward(call.method, params, call)
-        if is_input_required(result):
-            return result
-        if is_of_tasks and is_array(tasks := result.get("tasks")):
-            result = {**result, "tasks": [task for task in tasks if is_object(task) and is_own(task.get(TASK_ID))]}
-        return with_public_task(self.catalog.addresses.outward(source, result), call.task_prefix)
-
-    def _enveloped(self, call: Call, result: JSON) -> JSON:
-        """Return a result with the fields of 2026-07-28: its kind, how long it may be kept, and its server."""
-        if is_input_required(result):
-            ids = known_client(str(call.client_info.get("name", ""))).wants_link_ids
-            whole = for_modern_questions(result, call.client_capabilities, with_link_ids=ids)
-        else:
-            whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
-        about, stamp = result.get("_meta"), self.stamp()
-        # `_meta` may hold anything in results of other methods than those of the core.
-        return {**whole, "_meta": {**stamp, **about} if is_object(about) else stamp}
-
-    def stamp(self) -> JSON:
-        """Return the `_meta` of results for clients of 2026-07-28."""
-        if self._stamp is None:
-            self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        return self._stamp
+        has_state = row.method.is_stateful and call.modern
+        if has_state:
+            if (state := call.params.get("requestState")) is not None:
+                call.request_state = self._seal.opened(state, call.method, call.params)
+            call.input_responses = call.params.get("inputResponses") or {}
+        result = await row.handler(call)
+        if has_state and is_input_required(result) and isinstance(state := result.get("requestState"), str):
+            result = {**result, "requestState": self._seal.seal(state, call.method, call.params)}
+        return self._results.of_era(call, result, is_cacheable=row.method.is_cacheable)
 
     def _on_change(self, change: Change) -> None:
-        if change.kind.is_offer:
-            self._stamp = None
-            if self.direct is not None:
-                self.direct.forget_routes()
+        if change.kind.is_offer and self.direct is not None:
+            self.direct.forget_routes()
         self._chain.changed(change)
         self.subscriptions.publish(change)
-
-
-def _unknown(call: Call) -> ProtocolError:
-    return ProtocolError(codes.METHOD_NOT_FOUND, "Method not found", printable(call.method))
 
 
 def _error_data(error: ProtocolError) -> Any:
@@ -407,37 +279,3 @@ def _with_uri(data: Any, uri: Any) -> Any:
     if not isinstance(uri, str) or not (data is None or is_object(data)):
         return data
     return {"uri": uri, **(data or {})}
-
-
-def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], revision: str) -> tuple[Source, JSON] | None:
-    """Return the source of a request whose method the endpoint does not know, and its parameters there; else `None`.
-
-    Raises:
-        ProtocolError: The request is about a task that does not exist.
-    """
-    if method.startswith(TASKS) and not _has_tasks(catalog, method, revision):
-        return None
-    servers = [source for source in catalog.sources if source.kind is SourceKind.SERVER]
-    own = {key: value for key, value in params.items() if key != "_meta"}
-    if len(catalog.sources) == 1:
-        return (servers[0], own) if servers else None
-    if not method.startswith(TASKS) or TASK_ID not in params:
-        return None
-    identifier = str(params[TASK_ID])
-    source = next((source for source in servers if identifier.startswith(catalog.task_prefix(source))), None)
-    if source is None:
-        raise no_such_task()
-    return source, {**own, TASK_ID: identifier.removeprefix(catalog.task_prefix(source))}
-
-
-def no_such_task() -> ProtocolError:
-    """Return the error for a task that does not exist, or that another client made."""
-    return ProtocolError(INVALID_PARAMS, "There is no such task")
-
-
-def _has_tasks(catalog: Catalog, method: str, revision: str) -> bool:
-    """Return whether a client of a revision sees that there are tasks, and its revision has the method."""
-    if revision in HANDSHAKE_REVISIONS:
-        return revision == LATEST_HANDSHAKE and "tasks" in capabilities_of(catalog, modern=False)
-    extensions = capabilities_of(catalog, modern=True).get("extensions", {})
-    return method in _OF_EXTENSION and TASKS_EXTENSION in extensions

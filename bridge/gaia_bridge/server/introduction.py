@@ -7,16 +7,17 @@ nothing that none of them has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 
 from gaia_bridge.calls.bridge_hops import HOPS_META_KEY
+from gaia_bridge.errors import INVALID_REQUEST, ProtocolError
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.kinds import LISTS
 from gaia_bridge.protocol.names import known_name
-from gaia_bridge.protocol.revisions import Revisions, negotiated
+from gaia_bridge.protocol.revisions import negotiated
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION, declares_skills
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
@@ -88,16 +89,6 @@ async def wait_for_offers(catalog: Catalog, call: Call, limits: ClientLimits) ->
             logger.info("%s: %s waited %.1f s for what starts for the first time: %s", call.method, who, waited, names)
 
 
-async def met(catalog: Catalog, call: Call, limits: Settings) -> None:
-    """Learn the introduction for the client of a request, which gets it only once."""
-    began = anyio.current_time()
-    await wait_for_offers(catalog, call, limits.clients)
-    if anyio.current_time() - began < max(limits.upstream.first_look, _NOTED):  # else it has waited enough
-        await catalog.meet(call)
-    if catalog.merges and any(_empty(source.features.for_era(modern=call.modern)) for source in catalog.sources):
-        await catalog.refresh()  # those of which nobody says when they are empty no longer
-
-
 def _offered(features: ServerFeatures) -> Mapping[str, Any]:
     """Return the capabilities of a source, without those of empty lists that do not announce changes."""
     declared = _declared(features)
@@ -153,51 +144,71 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     return capabilities
 
 
-def initialize_result(catalog: Catalog, params: Mapping[str, Any], room: int | None = None) -> JSON:
-    """Return the answer to `initialize`, for a client that takes so many characters of instructions, or all."""
-    return {
-        "protocolVersion": negotiated(params),
-        "capabilities": capabilities_of(catalog, modern=False),
-        "serverInfo": catalog.implementation(modern=False),
-        **_instructions(catalog, room, modern=False),
-    }
+class Introduction:
+    """Introduces one endpoint to its clients.
 
-
-def discover_result(catalog: Catalog, revisions: Revisions, room: int | None = None) -> JSON:
-    """Return the answer to `server/discover`, for a client that takes so many characters of instructions, or all."""
-    return {
-        "supportedVersions": list(revisions.names),
-        "capabilities": capabilities_of(catalog, modern=True),
-        **_instructions(catalog, room, modern=True),
-        "ttlMs": 0,
-        "cacheScope": "private",
-    }
-
-
-def instructions_room(call: Call, limits: ClientLimits) -> int | None:
-    """Return the characters of instructions that a client takes; `None` if it takes all, as another bridge does.
-
-    The user's settings go before the table of clients.
+    Args:
+        added: Returns capabilities that the client of a request is declared beside those of the sources.
     """
-    if HOPS_META_KEY in call.meta:
-        return None
-    client = str(call.client_info.get("name", ""))
-    own = {known_name(name): size for name, size in limits.instructions}.get(known_name(client))
-    if own is not None:
-        return own or None
-    return known_client(client).instructions if limits.known_instructions else None
 
+    def __init__(self, catalog: Catalog, settings: Settings, added: Callable[[Call], JSON]) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._added = added
 
-def _instructions(catalog: Catalog, room: int | None, *, modern: bool) -> JSON:
-    instructions = catalog.info(modern=modern).instructions
-    if instructions is None:
-        return {}
-    if room is not None:
-        if len(sources := catalog.sources) == 1:
-            instructions = fitted_alone(sources[0].name, instructions, room)
-        else:
-            instructions = fitted(catalog.instructions(modern=modern), room)
-    return {"instructions": instructions}
+    async def initialize(self, call: Call) -> JSON:
+        """Answer `initialize`, and remember the client and what it was sent."""
+        connection = call.connection
+        if connection.is_initialized:  # until then a client may repeat itself
+            problem = "The handshake of this connection is complete; open another one for a new one"
+            raise ProtocolError(INVALID_REQUEST, problem)
+        connection.initialize_result = dict(call.params)
+        introduction = await self._introduction(call)
+        connection.revision = negotiated(call.params)
+        connection.sent_capabilities = introduction["capabilities"]
+        connection.is_greeted = True
+        server_info = self._catalog.implementation(modern=False)
+        return {"protocolVersion": connection.revision, "serverInfo": server_info, **introduction}
+
+    async def discover(self, call: Call) -> JSON:
+        """Answer `server/discover`."""
+        introduction = await self._introduction(call)
+        return {"supportedVersions": list(self._settings.revisions.names), **introduction}
+
+    async def _introduction(self, call: Call) -> JSON:
+        """Return the capabilities and instructions for a client, which gets them only once."""
+        catalog, modern = self._catalog, call.modern
+        began = anyio.current_time()
+        await wait_for_offers(catalog, call, self._settings.clients)
+        # Else it has waited enough.
+        if anyio.current_time() - began < max(self._settings.upstream.first_look, _NOTED):
+            await catalog.meet(call)
+        if catalog.merges and any(_empty(source.features.for_era(modern=modern)) for source in catalog.sources):
+            await catalog.refresh()  # those of which nobody says when they are empty no longer
+        capabilities = self._added(call)
+        whole = instructions = catalog.info(modern=modern).instructions
+        if whole is not None and (room := self._room(call)) is not None:
+            sources = catalog.sources
+            is_alone = len(sources) == 1
+            texts = catalog.instructions(modern=modern)
+            instructions = fitted_alone(sources[0].name, whole, room) if is_alone else fitted(texts, room)
+            if instructions != whole:
+                capabilities["resources"] = {}  # the rest can be read as one
+        introduction: JSON = {"capabilities": {**capabilities, **capabilities_of(catalog, modern=modern)}}
+        return introduction if instructions is None else {**introduction, "instructions": instructions}
+
+    def _room(self, call: Call) -> int | None:
+        """Return the characters of instructions that a client takes; `None` if it takes all, as another bridge does.
+
+        The user's settings go before the table of clients.
+        """
+        if HOPS_META_KEY in call.meta:
+            return None
+        limits, client = self._settings.clients, str(call.client_info.get("name", ""))
+        own = {known_name(name): size for name, size in limits.instructions}.get(known_name(client))
+        if own is not None:
+            return own or None
+        return known_client(client).instructions if limits.known_instructions else None
 
 
 def tells_of(connection: ClientConnection, kind: ChangeKind) -> bool:

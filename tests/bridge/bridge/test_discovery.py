@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,6 @@ from gaia_bridge.bridge.discovery.classes import AGENT_METHODS, name_of_class
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.protocol.names import is_source_name
-from gaia_bridge.sources.agent.parts import parts_of
 
 AGENT = """
 class {name}{bases}:
@@ -485,25 +483,6 @@ def test_decorated_functions_that_are_imported_belong_to_their_own_module(folder
     write(folder / "shared_sums.py", "from gaia_bridge import tool\n@tool\ndef add(a: int) -> int:\n    return a\n")
     write(folder / "user.py", "from shared_sums import add\n")
     assert "user.py defines no agent" in problem_of("user.py")
-
-
-def test_functions_that_are_served_beside_an_agent_are_not_tools_of_it_unless_it_imports_them(folder: Path) -> None:
-    functions = "from gaia.agents.base import tool\n@tool\ndef add(a: int) -> int:\n    return a\n"
-    for name in ("beside", "elsewhere"):
-        agent = f"class {name.title()}(MCPAgent):\n    @tool\n    def greet(self) -> str: ..."
-        write(folder / f"{name}.py", f"from gaia.agents.base import MCPAgent, tool\n{agent}\n")
-    write(folder / "user.py", f"from sums import add\n{(folder / 'beside.py').read_text('utf-8')}")
-    write(folder / "sums.py", functions)
-    write(folder / "own.py", f"{functions.replace('add', 'own')}\n{(folder / 'elsewhere.py').read_text('utf-8')}")
-    found = find_agents(["beside.py", "user.py", "own.py", "sums.py"])
-    tools = [_tool_names(agent.agent) for result in found for agent in result.agents]
-    assert [names & {"greet", "add"} for names in tools] == [{"greet"}, {"greet", "add"}, {"greet"}, {"add"}]
-    assert "own" in tools[2], "a function of the agent's own file is one of its tools"
-
-
-def _tool_names(agent: Any) -> set[str]:
-    listing = (agent, *parts_of(agent))
-    return {definition["name"] for part in listing for definition in part.get_mcp_tool_definitions()}
 
 
 def test_two_decorated_functions_of_one_name_are_told_apart(folder: Path) -> None:

@@ -104,7 +104,8 @@ class Place:
     def begin(self) -> DirectCall | None:
         params: JSON = {"name": "work", "arguments": {}}
         message: JSON = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        call = DirectCall(self.sides, self.sides, message, 100, None, time.monotonic())
+        sides: Any = self.sides
+        call = DirectCall(sides, sides, message, 100, None, time.monotonic())
         return call if self.peer.begin(call, params, {}, Deadline(60, 60), None) else None
 
 

@@ -81,7 +81,7 @@ def fitting(schema: Any) -> st.SearchStrategy[Any]:
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if "anyOf" in schema:
-        return st.one_of(map(fitting, schema["anyOf"]))
+        return st.one_of([fitting(branch) for branch in schema["anyOf"]])
     if "const" in schema or schema["type"] == "null":
         return st.just(schema.get("const"))
     match schema.get("type"):

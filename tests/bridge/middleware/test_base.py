@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -145,9 +146,9 @@ async def test_what_nobody_wants_is_no_step_on_the_way() -> None:
     def handlers(*middleware: Middleware) -> Mapping[str, object]:
         catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE)
         methods = Dispatcher(catalog, Settings(), "/", middleware=middleware)._methods
-        own = (methods, methods._skills, methods._subscriptions)
-        handlers = {**methods._methods, "tools/call": methods._tool_call}
-        return {method: getattr(handler, "__self__", None) in own for method, handler in handlers.items()}
+        handlers = {method: row.handler for (method, _), row in methods._rows.items()}
+        handlers["tools/call"] = methods._tool_call
+        return {method: not isinstance(handler, partial) for method, handler in handlers.items()}
 
     assert all(handlers().values())
     assert [method for method, is_bare in handlers(Calls()).items() if not is_bare] == ["tools/call"]

@@ -10,7 +10,7 @@ import pytest
 import gaia_bridge
 from gaia_bridge.model import ChangeKind, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.kinds import KINDS, LIST_CHANGED, LISTS, SKILL, TOOL, DefinitionKind, list_changed
-from gaia_bridge.protocol.parameters import EXTENSION_METHODS, METHODS
+from gaia_bridge.protocol.parameters import METHOD_TABLE
 from gaia_bridge.protocol.skills import SKILLS_EXTENSION
 
 _CORE = Path(gaia_bridge.__file__).parent
@@ -18,7 +18,7 @@ _CORE = Path(gaia_bridge.__file__).parent
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_a_kind_has_a_method_that_is_served_a_list_and_a_notification(kind: DefinitionKind) -> None:
-    assert kind.method in METHODS | EXTENSION_METHODS
+    assert kind.method in METHOD_TABLE
     assert LIST_CHANGED[list_changed(kind.change)] is kind.change in LISTS
     definition = {kind.key: "x"}
     lists: dict[str, Any] = {kind.attribute: (definition,)}

@@ -27,7 +27,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.names import SourceName, assign_names
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.dispatcher import target_of
+from gaia_bridge.server.methods import target_of
 from gaia_bridge.text.json_types import JSON
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource

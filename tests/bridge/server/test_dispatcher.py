@@ -21,11 +21,12 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
-from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.settings import AgentLimits, BacklogLimits, Settings
 from gaia_bridge.text import json_text
 from gaia_bridge.text.json_types import JSON
 from tests.probes.reaching import MODERN
@@ -54,10 +55,10 @@ class Gated(FixedSource):
         return {"content": [{"type": "text", "text": "x" * self._size}]}
 
 
-def call(number: int) -> Call:
+def call(number: int, connection: ClientConnection | None = None) -> Call:
     params: JSON = {"name": "work", "arguments": {}}
     message: JSON = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-    return Call(ClientConnection(NOWHERE, LATEST_HANDSHAKE), NOWHERE, message)
+    return Call(connection or ClientConnection(NOWHERE, LATEST_HANDSHAKE), NOWHERE, message)
 
 
 @pytest.mark.requirement("F-253")
@@ -86,6 +87,28 @@ async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_
     assert max(released.count(turn) for turn in released) == at_once
     if at_once == 1:
         assert all(later - earlier >= 3 for earlier, later in zip(released, released[1:], strict=False))
+
+
+async def test_nothing_is_counted_of_a_call_whose_client_left_before_its_turn_came() -> None:
+    source, backlog = Gated(5), Backlog(BacklogLimits(at_once=1))
+    catalog, connection = Catalog(ServerInfo("bridge", "1"), NamingPolicy.BARE), ClientConnection(NOWHERE, "2025-11-25")
+    catalog.add(source)
+    dispatcher = Dispatcher(catalog, Settings(), "/gated", backlog=backlog)
+    first, second = calls = [call(number, connection) for number in range(2)]
+
+    async def answered(answer: Answer) -> None:
+        assert answer.body
+
+    with anyio.fail_after(PATIENCE):
+        tasks = [dispatcher.begin(asked, answered) for asked in calls]
+        await anyio.wait_all_tasks_blocked()
+        assert (first.turn is None, second.turn is None) == (False, True)
+        second.sent()
+        source.let.set()
+        for task in tasks:
+            await task
+    first.sent()
+    assert (backlog.held, backlog.targets) == (0, [])
 
 
 @pytest.mark.requirement("F-310")

@@ -105,6 +105,9 @@ def test_depth_is_bounded_as_before(levels: int, is_object: bool) -> None:
     assert outcome(to_json, value) == outcome(pydantic_core.to_json, value)
 
 
+OTHERS: list[Any] = [[{}], {"a": []}, 1]
+
+
 @given(
     st.lists(st.booleans(), min_size=MAX_NESTING - 4, max_size=MAX_NESTING + 4),
     st.sampled_from([[], {}, 1, "\n" + " " * 300, "[" * 300]),
@@ -113,7 +116,7 @@ def test_depth_is_bounded_as_before(levels: int, is_object: bool) -> None:
 def test_depth_is_seen_in_what_is_written(levels: list[bool], innermost: Any, beside: int) -> None:
     value = innermost
     for is_array in levels:
-        others = [[{}], {"a": []}, 1][:beside]
+        others = OTHERS[:beside]
         value = [*others, value] if is_array else {"others": others, "last": value}
     assert measure(value)[1] is is_too_deep(value)
 

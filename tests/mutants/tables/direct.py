@@ -85,8 +85,8 @@ TABLE: Final[tuple[Mutation, ...]] = (
     *mutations(
         f"{_SERVER}backlog.py",
         ("tests/bridge/server/test_backlog.py",),
-        ("if target not in self._sizes or self._sizes[target] >= self.limits.large:", "if False:"),
-        ("if (state := self._clients[client]).waiting or state.held", "if (state := self._clients[client]).held"),
+        ("if target not in self.sizes or self.sizes[target] >= self.limits.large:", "if False:"),
+        ("if (state := self.clients[client]).waiting or state.held", "if (state := self.clients[client]).held"),
     ),
     # How they come, and how they are answered.
     *mutations(

@@ -130,11 +130,7 @@ class _AgentLink:
 
     async def notify(self, message: JSON) -> None:
         """Take a notification, or the answer to a question."""
-        message = json.loads(encoded_message(message))
-        if "method" in message:
-            self.dispatcher.notified(self._handshake, message)
-        else:
-            self._handshake.answered(message)
+        self.dispatcher.notified(self._handshake, json.loads(encoded_message(message)))
 
     def agree(self, revision: str) -> None:
         """Do nothing: each request names its revision."""

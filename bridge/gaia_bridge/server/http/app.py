@@ -8,7 +8,8 @@ Paths: `/mcp`, `/mcp/server-card`, `/sse` and `/messages/` for everything, the s
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -40,8 +41,19 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 _Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
-_Find = Callable[[str, str], "HttpBinding | None"]
+_OF_HANDSHAKE: Final = frozenset((None, *HANDSHAKE_REVISIONS))
+"""Revisions in the heads of requests of the handshake era."""
 _OF_ANYBODY: Final = AccessPolicy(frozenset(), frozenset())
+
+
+class HasHttp(Protocol):
+    """An endpoint; its HTTP side is made on first use."""
+
+    @cached_property
+    def http(self) -> HttpBinding: ...
+
+
+_Endpoints = Mapping[tuple[str, str], HasHttp]
 
 
 class HttpBinding:
@@ -63,12 +75,9 @@ class HttpBinding:
         self._handshake.sessions.close()
         self._sse.close()
 
-    async def streamable(self, exchange: HttpExchange) -> None:
+    def streamable(self, exchange: HttpExchange) -> Awaitable[None]:
         """Serve Streamable HTTP: POST, GET and DELETE of both eras."""
-        if exchange.revision in (None, *HANDSHAKE_REVISIONS):
-            await self._handshake(exchange)
-        else:
-            await self._modern(exchange)
+        return (self._handshake if exchange.revision in _OF_HANDSHAKE else self._modern)(exchange)
 
     async def single_call(self, exchange: HttpExchange) -> None:
         """Serve one JSON-RPC request with one JSON answer and no session, as simple HTTP clients expect it."""
@@ -76,7 +85,7 @@ class HttpBinding:
             await exchange.refuse(unexpected_batch())
         elif not exchange.accepts[0]:
             await exchange.refuse(_NO_JSON, 406)
-        elif exchange.revision in (None, *HANDSHAKE_REVISIONS):
+        elif exchange.revision in _OF_HANDSHAKE:
             await self._handshake.single_call(exchange)
         else:
             await self._modern(exchange, only_json=True)
@@ -107,7 +116,7 @@ _PATHS: Final[Mapping[str, _Serve]] = {
 
 
 def make_app(
-    find: _Find,
+    endpoints: _Endpoints,
     report: Mapping[str, Callable[[], JSON]],
     policy: AccessPolicy,
     further: Callable[[], Iterable[BaseRoute]] = tuple,
@@ -115,8 +124,7 @@ def make_app(
     """Build the application.
 
     Args:
-        find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
-            agents can come and go while the application runs.
+        endpoints: The endpoints by `("agents" | "servers" | "", name)`, which can come and go.
         report: Makes the answers of the plain GET routes, by path.
         further: Gives the routes of other APIs; called with the first request for a path that is not one of MCP.
     """
@@ -141,14 +149,14 @@ def make_app(
                 app = await anyio.to_thread.run_sync(make)  # a thread, because it imports much
         await app(scope, receive, send)
 
-    return Guard(_McpPaths(find, others, policy), policy)
+    return Guard(_McpPaths(endpoints, others, policy), policy)
 
 
 class _McpPaths:
     """ASGI application: serves the paths of MCP, and hands on everything else."""
 
-    def __init__(self, find: _Find, others: ASGIApp, policy: AccessPolicy) -> None:
-        self._find = find
+    def __init__(self, endpoints: _Endpoints, others: ASGIApp, policy: AccessPolicy) -> None:
+        self._endpoints = endpoints
         self._others = others
         self._policy = policy
 
@@ -159,12 +167,14 @@ class _McpPaths:
             await self._others(scope, receive, send)
             return
         group, name, serve = target
-        binding = self._find(group, name)
-        if binding is None:
+        endpoint = self._endpoints.get((group, name))
+        if endpoint is None:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
             await HttpExchange(scope, receive, send).refuse(missing, 404)
-        elif serve is HttpBinding.card:
+            return
+        binding = endpoint.http
+        if serve is HttpBinding.card:
             await binding.card(HttpExchange(scope, receive, send), self._policy)
         elif scope["method"] == "GET" and is_person(scope):
             from starlette.responses import PlainTextResponse

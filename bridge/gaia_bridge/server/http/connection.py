@@ -38,7 +38,6 @@ from gaia_bridge.server.http.request_cycle import Cycle, Piece, Unsent
 from gaia_bridge.server.http.request_heads import (
     HEAD_END,
     INVALID_REQUEST,
-    Departure,
     SeenHead,
     fields_problem,
     head_problem,
@@ -403,9 +402,9 @@ class HttpConnection(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )
         cycle.is_old = version == "1.0"
-        cycle.piece, cycle.departure = self._piece, Departure()
+        cycle.piece, cycle.departure = self._piece, self.loop.create_future()
         self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.scope["extensions"] = {DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}}
+        self.scope["extensions"] = {DISCONNECT: cycle.departure}
         if facts is not None:
             self.scope["extensions"][SAME_HEAD] = facts
         task = self.loop.create_task(cycle.run_asgi(self.app))

@@ -10,7 +10,6 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from gaia_bridge.server.http.request_heads import Departure
 from gaia_bridge.settings import HttpLimits
 
 logger = logging.getLogger(__name__)
@@ -72,7 +71,11 @@ class Cycle(RequestResponseCycle):
     """One request and its answer. The head of an answer of known length is written together with its first piece."""
 
     piece: Piece
-    departure: Departure
+    departure: asyncio.Future[None]
+    """Done once the client has left before its answer was complete.
+
+    It knows neither the connection nor the request, which would make circles that wait for the garbage collector.
+    """
     is_old = False
     """Whether the client speaks HTTP/1.0, which has no chunks."""
     _head = b""
@@ -121,7 +124,8 @@ class Cycle(RequestResponseCycle):
             self.expected_content_length = 0
         self._head = head + b"\r\n"
         if not has_length:  # a stream, whose first piece may take long
-            self._write(b"")
+            self.transport.write(self._head)
+            self._head = b""
 
     def _continue(self, body: bytes, more: bool) -> None:
         size = len(body)
@@ -136,7 +140,13 @@ class Cycle(RequestResponseCycle):
             if self.expected_content_length < 0 or (self.expected_content_length and not more):
                 self.keep_alive = False
                 raise RuntimeError("The body of the answer has not as many bytes as its Content-Length says.")
-        self._write(body)
+        if len(body) <= HIGH_WATER_LIMIT:  # one write for both, unless the copy costs more than the write
+            body = self._head + body
+        elif self._head:
+            self.transport.write(self._head)
+        self._head = b""
+        if body:
+            self.transport.write(body)
         if not more:
             self.response_complete = True
             self.message_event.set()
@@ -144,23 +154,13 @@ class Cycle(RequestResponseCycle):
                 self.transport.close()
             self.on_response()
 
-    def _write(self, data: bytes) -> None:
-        if self._head:
-            # One write for both, unless the copy costs more than the write.
-            if len(data) > HIGH_WATER_LIMIT:
-                self.transport.write(self._head)
-            else:
-                data = self._head + data
-            self._head = b""
-        if data:
-            self.transport.write(data)
-
     def leave(self) -> None:
         """Note that the client is gone: the application is notified, and further messages of it go nowhere."""
         if not self.response_complete:
             self.disconnected = True
             self.message_event.set()
-            self.departure.happen()
+            if not self.departure.done():
+                self.departure.set_result(None)
 
     def end_stream(self) -> None:
         """End an answer of unknown length here, as if the application had ended it."""

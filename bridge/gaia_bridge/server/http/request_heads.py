@@ -1,22 +1,14 @@
-"""The checks of a request's head, which is refused where two readers may not agree on it; and how an
-application learns that its client left, without a task that waits for `receive`.
-"""
+"""The checks of a request's head, which is refused where two readers may not agree on it."""
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from gaia_bridge.server.http.access_policy import quoted
 
 HEAD_END: Final = b"\r\n\r\n"
-
-PARSED: Final = "gaia_bridge.parsed"
-"""The name of another extension: the JSON value of such a body, and its bytes, if it was read already."""
-
-logger = logging.getLogger(__name__)
 
 
 class SeenHead(NamedTuple):
@@ -77,35 +69,3 @@ def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, by
     if coding is not None and coding.lower() != b"chunked":
         return f"Transfer-Encoding: {quoted(coding)} came; expected chunked."
     return None
-
-
-class Departure:
-    """The departure of a request's client before its answer was complete, and the callbacks for it.
-
-    It knows neither the connection nor the request, which would make circles that wait for the garbage collector.
-    """
-
-    __slots__ = ("_callbacks", "_happened")
-
-    def __init__(self) -> None:
-        self._callbacks: dict[object, Callable[[], object]] = {}
-        self._happened = False
-
-    def on_disconnect(self, callback: Callable[[], object]) -> Callable[[], object]:
-        """Call `callback` when the client leaves, at once if it did; return a function that ends this."""
-        if self._happened:
-            callback()
-            return lambda: None
-        token = object()
-        self._callbacks[token] = callback
-        return lambda: self._callbacks.pop(token, None)
-
-    def happen(self) -> None:
-        """Call all callbacks: the client left."""
-        self._happened = True
-        while self._callbacks:
-            _, callback = self._callbacks.popitem()
-            try:
-                callback()
-            except Exception:
-                logger.exception("a callback for the disconnect of a client failed")

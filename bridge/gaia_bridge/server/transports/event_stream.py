@@ -9,9 +9,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
+
+from gaia_bridge.protocol.codes import REQUEST_CANCELLED
+from gaia_bridge.protocol.messages import Refusal, encoded_error
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.dispatcher import Answer
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes that may wait in one stream; beyond that, the sender of the next message waits."""
@@ -79,7 +84,8 @@ class ReplayBuffer:
 class EventStream:
     """The messages to a client on one HTTP response, or on several one after the other if it resumes. A `Channel`.
 
-    It opens with the first message before the answer. An answer that comes first needs no stream.
+    It opens with the first message before the answer. An answer that comes first needs no stream: `first` waits for
+    either.
 
     Args:
         replay: Remembers the events, where they can be asked for again.
@@ -103,8 +109,8 @@ class EventStream:
         self._most = most
         self._retry = retry
         self.is_open = False
-        self.on_open: Callable[[], None] | None = None
-        """Called once, when the stream begins."""
+        self.answer: Answer | None = None
+        """The answer, if no message came before it."""
         self._over = False
         self._is_paused = False
         self.reader = 0
@@ -133,7 +139,7 @@ class EventStream:
             event = framed(message, event_id)
             self._waiting.append(event)
             self._bytes += len(event)
-            self._wake()
+            self.wake()
 
     def open(self) -> None:
         """Begin the stream, if it has not begun."""
@@ -143,10 +149,29 @@ class EventStream:
         if self._replay is not None and self._retry is not None:
             event_id = self._replay.add(self, b"")
             self._waiting.append(f"id: {event_id}\r\nretry: {self._retry}\r\ndata: \r\n\r\n".encode())
-        callback, self.on_open = self.on_open, None
-        if callback is not None:
-            callback()
-        self._wake()
+        self.wake()
+
+    async def first(self, patience: float | None) -> None:
+        """Wait for the answer, or for a message before it, for so many seconds. `wake` ends the waiting early."""
+        if self.answer is None and not self.is_open:
+            loop = asyncio.get_running_loop()
+            self._news = loop.create_future()
+            timer = None if patience is None else loop.call_later(patience, self.wake)
+            try:
+                await self._news
+            finally:
+                if timer is not None:
+                    timer.cancel()
+
+    async def take(self, call: Call, answer: Answer) -> None:
+        """Take the answer to the request whose messages the stream carries."""
+        if not answer.body:
+            answer = never_empty(call, answer)
+        if self.is_open:
+            self.finish(answer.body)
+        else:
+            self.answer = answer
+            self.wake()
 
     def finish(self, message: bytes) -> None:
         """Send the last message, and end the stream."""
@@ -154,14 +179,14 @@ class EventStream:
             if message:
                 self.put(message)
             self._over = True
-            self._wake()
+            self.wake()
 
     def end(self) -> None:
         """Close the response where the client can resume it, after the messages that still wait."""
         if self._replay is not None and self._retry is not None and not self._over:
             self.open()
             self._is_paused = True
-            self._wake()
+            self.wake()
 
     def resume(self, missed: list[bytes]) -> None:
         """Resume the stream: the missed events, and then the new ones, go to the response that reads next."""
@@ -170,7 +195,7 @@ class EventStream:
         self._waiting = deque(missed)
         self._bytes = sum(map(len, missed))
         self._let_go()
-        self._wake()
+        self.wake()
 
     @contextmanager
     def carried(self) -> Generator[None]:
@@ -206,6 +231,7 @@ class EventStream:
 
     def left(self, reader: int) -> None:
         """Note that a response ended. The stream has no reader then, unless another response has taken its place."""
+        self.answer = None  # it may be large, and must not wait for the garbage collector
         if reader == self.reader:
             self.is_read = False
             if self.is_open:  # whoever resumes is given again what was not read
@@ -217,7 +243,8 @@ class EventStream:
     def _is_full(self) -> bool:
         return len(self._waiting) > self._most or self._bytes > _MOST_BYTES
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """End the waiting for news."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
@@ -226,6 +253,16 @@ class EventStream:
             room, self._room = self._room, None
             if not room.done():
                 room.set_result(None)
+
+
+def never_empty(call: Call, answer: Answer) -> Answer:
+    """Return an answer as it is sent over HTTP, where a cancelled request is answered too.
+
+    In the handshake era, a stream ends with a response; later, whoever cancels a request has left.
+    """
+    if answer.body:
+        return answer
+    return Answer(encoded_error(Refusal(REQUEST_CANCELLED, "Request cancelled", call.id)), REQUEST_CANCELLED)
 
 
 def framed(message: bytes, event_id: str | None) -> bytes:

@@ -15,7 +15,6 @@ from gaia_bridge.protocol.messages import (
     batched_problem,
     encoded,
     encoded_error,
-    is_plain_request,
     is_request,
     too_many_sessions,
     unexpected_batch,
@@ -25,9 +24,9 @@ from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, ClientConnection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
-from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.event_stream import EventStream, never_empty
 from gaia_bridge.server.transports.http_direct import HttpDirectClient
-from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer, never_empty
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_array, is_object
@@ -67,7 +66,8 @@ class HandshakeHttp:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:
             session.was_used = True
-            with session:
+            session.open += 1
+            try:
                 if exchange.method == "POST":
                     await self._post(session, exchange)
                 elif exchange.method == "GET":
@@ -75,6 +75,8 @@ class HandshakeHttp:
                 else:
                     self.sessions.end(session)
                     await exchange.nothing(200, session.named)
+            finally:
+                session.leave(time.monotonic())
         elif identity is not None:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Session not found"), 404)
         elif exchange.method == "POST":
@@ -123,19 +125,13 @@ class HandshakeHttp:
         message = exchange.content
         if not any(exchange.accepts):
             await exchange.refuse(_NOT_ACCEPTED, 406, session.named)
-        elif is_plain_request(message) or (is_object(message) and is_request(message)):
-            await self._answer(session, session.stream(), exchange, message)
         elif is_array(message):
             await self._batch(session, exchange, message)
+        elif "method" in message and "id" in message:
+            await self._answer(session, session.stream(), exchange, message)
         else:
-            self._receive(session.connection, message)
+            self._dispatcher.notified(session.connection, message)
             await exchange.nothing(202, session.named)
-
-    def _receive(self, connection: ClientConnection, message: JSON) -> None:
-        if "method" in message:
-            self._dispatcher.notified(connection, message)
-        else:
-            connection.answered(message)
 
     async def _answer(
         self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON, *, opens: bool = False
@@ -150,36 +146,34 @@ class HandshakeHttp:
         json, events = exchange.accepts
         if not events:
             call.channel = NOWHERE  # messages before the answer have no place in plain JSON
-        reply, reader = PendingAnswer(stream), stream.reader
-        self._dispatcher.begin(
-            call, partial(self._opened, session, reply, call) if opens else partial(reply.take, call)
-        )
+        reader = stream.reader
+        answered = partial(self._opened, session, stream, call) if opens else partial(stream.take, call)
+        self._dispatcher.begin(call, answered)
         try:
             if json:
                 patience = self._limits.quick_answer
                 if direct is not None:
                     patience = max(0.0, direct.began + patience - time.monotonic())
-                await reply.first(patience if events else None)
-            if reply.answer is not None:
+                await stream.first(patience if events else None)
+            if (answer := stream.answer) is not None:
                 # A handshake that failed has opened no session.
                 named = session.named if session.connection.is_greeted else None
-                await exchange.json(reply.answer.body, 200, named)
-                is_first = direct is None and call.method == "tools/call" and reply.answer.code is None
+                await exchange.json(answer.body, 200, named)
+                is_first = direct is None and call.method == "tools/call" and answer.code is None
                 if calls is not None and is_first and exchange.may_be_direct():
                     exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()
-                await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
+                await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
         finally:
             stream.left(reader)
             call.sent()
-            reply.close()
 
-    async def _opened(self, session: Session, reply: PendingAnswer, call: Call, answer: Answer) -> None:
+    async def _opened(self, session: Session, stream: EventStream, call: Call, answer: Answer) -> None:
         """Keep a session after its first request was answered, if that was a handshake."""
         if session.connection.is_greeted and not session.is_over:
             self.sessions.add(session)
-        await reply.take(call, answer)
+        await stream.take(call, answer)
 
     async def _batch(self, session: Session, exchange: HttpExchange, messages: list[Any]) -> None:
         """Serve a batch: each message as if it had come alone, with all answers on one stream."""
@@ -208,14 +202,14 @@ class HandshakeHttp:
                 call = Call(session.connection, stream, item)
                 self._dispatcher.begin(call, partial(take, call))
             else:
-                self._receive(session.connection, item)
+                self._dispatcher.notified(session.connection, item)
         if not waiting and not stream.is_open:
             await exchange.nothing(202, session.named)
             return
         if not waiting:
             stream.finish(b"")
         with stream.carried():
-            await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
+            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """Serve the standing stream of a session, or the rest of one that broke."""
@@ -232,7 +226,7 @@ class HandshakeHttp:
                 await exchange.refuse(conflict, 409, session.named)
                 return
         if stream is None:  # a gap must not look like a complete replay
-            await exchange.answer(_no_events(), self._limits.ping_interval, session.named)
+            await exchange.stream(_no_events(), self._limits.ping_interval, session.named)
             return
         stream.resume(missed)
         with stream.carried():
@@ -243,25 +237,25 @@ class HandshakeHttp:
         message = exchange.content
         connection = ClientConnection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
-            self._receive(connection, message)
+            self._dispatcher.notified(connection, message)
             await exchange.nothing(202)
             return
         if message.get("method") == "initialize":
             message = _introduced(message)
-        reply = PendingAnswer(EventStream(None, self._limits.stream_messages))
+        stream = EventStream(None, self._limits.stream_messages)
         call = Call(connection, NOWHERE, message, exchange.size, exchange.host)  # whose session is none
-        self._dispatcher.begin(call, partial(reply.take, call))
-        remove = exchange.when_gone(reply.wake)
+        self._dispatcher.begin(call, partial(stream.take, call))
+        remove = exchange.when_gone(stream.wake)
         try:
             if not exchange.is_gone:
-                await reply.first(None)
-            if reply.answer is not None:
-                await exchange.json(reply.answer.body)
+                await stream.first(None)
+            if stream.answer is not None:
+                await exchange.json(stream.answer.body)
         finally:
             remove()
             connection.close()
             call.sent()
-            reply.close()
+            stream.left(stream.reader)
 
 
 _UNKNOWN_CLIENT: Final[JSON] = {

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from gaia_bridge.calls.direct_call import DirectCall
-from gaia_bridge.protocol.codes import REQUEST_CANCELLED
 from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, encoded_error
-from gaia_bridge.server.call import Call
 from gaia_bridge.server.direct_calls import DirectClient
-from gaia_bridge.server.dispatcher import Answer
-from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.event_writer import write_events
 from gaia_bridge.server.transports.scope_keys import ADMITTED, DIRECT, DISCONNECT, SAME_HEAD, TAKES_OVER
 
@@ -67,14 +64,15 @@ class HttpExchange:
         Our listener tells it by itself. Under another server a task has to wait for it.
         """
 
-        def leave() -> None:
+        def leave(_: object = None) -> None:
             self.is_gone = True
             callback()
 
         extensions: dict[str, Any] = self.scope.get("extensions") or {}
         if DISCONNECT in extensions:
-            remove: Callable[[], object] = extensions[DISCONNECT]["on_disconnect"](leave)
-            return remove
+            departure: asyncio.Future[None] = extensions[DISCONNECT]
+            departure.add_done_callback(leave)
+            return partial(departure.remove_done_callback, leave)
 
         async def wait() -> None:
             while (await self._receive())["type"] != "http.disconnect":
@@ -117,36 +115,13 @@ class HttpExchange:
         """Answer with a JSON-RPC error."""
         await self.json(encoded_error(refusal), status, headers)
 
-    async def answer(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
-        """Answer a request with server-sent events; see `stream`."""
-        await write_events(self._send, events, ping, headers or [], self.when_gone)
-
-    async def stream(self, events: AsyncIterator[bytes], ping: float, headers: Headers | None = None) -> None:
-        """Open a stream that stays, with server-sent events until there are no more, or the client leaves.
+    async def stream(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
+        """Answer with server-sent events until there are no more, or the client leaves.
 
         Args:
             ping: Seconds between two signs of life.
         """
-        from sse_starlette import EventSourceResponse
-
-        head = {"cache-control": "no-cache, no-transform"}
-        head |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
-        # The tasks of a response are left to the garbage collector; not the connection and the events with them.
-        ends: list[Any] = [self._receive, self._send]
-
-        async def receive() -> Message:
-            message: Message = await ends[0]()
-            return message
-
-        async def send(message: Message) -> None:
-            await ends[1](message)
-
-        response = EventSourceResponse(events, headers=head, ping=int(ping))
-        try:
-            await response(self.scope, receive, send)
-        finally:
-            ends.clear()
-            del response.body_iterator
+        await write_events(self._send, events, ping, headers or [], self.when_gone)
 
 
 def _read(scope: Scope) -> _Fields:
@@ -157,60 +132,3 @@ def _read(scope: Scope) -> _Fields:
     kinds = {kind.partition(b";")[0].strip() for kind in accept.split(b",")}
     accepts = not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
     return _Fields(values, values.get(REVISION_HEADER), client[0] if client else "", accepts)
-
-
-def never_empty(call: Call, answer: Answer) -> Answer:
-    """Return an answer as it is sent over HTTP, where a cancelled request is answered too.
-
-    In the handshake era, a stream ends with a response; later, whoever cancels a request has left.
-    """
-    if answer.body:
-        return answer
-    return Answer(encoded_error(Refusal(REQUEST_CANCELLED, "Request cancelled", call.id)), REQUEST_CANCELLED)
-
-
-class PendingAnswer:
-    """The outcome of one request. The stream carries the messages before the answer, and the answer after them."""
-
-    def __init__(self, stream: EventStream) -> None:
-        self.stream = stream
-        self.answer: Answer | None = None
-        """The answer, if no message came before it."""
-        self._waiter: asyncio.Future[None] | None = None
-        stream.on_open = self.wake
-
-    async def take(self, call: Call, answer: Answer) -> None:
-        """Take the answer to the request."""
-        if not answer.body:
-            answer = never_empty(call, answer)
-        if self.stream.is_open:
-            self.stream.finish(answer.body)
-        else:
-            self.answer = answer
-            self.wake()
-
-    async def first(self, patience: float | None) -> bool:
-        """Wait for the answer, or for a message before it, for so many seconds; return whether there is anything yet.
-
-        `wake` ends the waiting early.
-        """
-        if self.answer is None and not self.stream.is_open:
-            loop = asyncio.get_running_loop()
-            self._waiter = loop.create_future()
-            timer = None if patience is None else loop.call_later(patience, self.wake)
-            try:
-                await self._waiter
-            finally:
-                if timer is not None:
-                    timer.cancel()
-        return self.answer is not None or self.stream.is_open
-
-    def close(self) -> None:
-        """Drop the answer: it may be large, and must not wait for the garbage collector."""
-        self.stream.on_open = None
-        self.answer = None
-
-    def wake(self) -> None:
-        """End the waiting."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

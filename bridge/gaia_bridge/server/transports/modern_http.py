@@ -22,7 +22,7 @@ from gaia_bridge.server.direct_calls import REQUEST_BYTES, is_bare
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_direct import HttpDirectClient
-from gaia_bridge.server.transports.http_exchange import HttpExchange, PendingAnswer
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text.json_types import JSON, is_object
 
@@ -130,30 +130,28 @@ class ModernHttp:
             call.channel = NOWHERE
         else:
             only_json = False
-        reply = PendingAnswer(stream)
-        self._dispatcher.begin(call, partial(reply.take, call))
-        remove = exchange.when_gone(reply.wake)
+        self._dispatcher.begin(call, partial(stream.take, call))
+        remove = exchange.when_gone(stream.wake)
         try:
             if takes_json and not exchange.is_gone:
                 # Only an answer that is not on a stream has an HTTP status, and some errors must have one. But some
                 # clients and proxies close a response that stays silent.
-                await reply.first(None if only_json else self._limits.ping_interval)
-            if reply.answer is not None:
-                code = reply.answer.code
-                await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
+                await stream.first(None if only_json else self._limits.ping_interval)
+            if stream.answer is not None:
+                code = stream.answer.code
+                await exchange.json(stream.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
                 is_first = direct is None and call.method == "tools/call" and code is None
                 if is_first and self in exchange.facts and exchange.may_be_direct():
                     self._pass_on_directly(exchange, call)
             elif not exchange.is_gone:
                 remove()  # from here on, the response itself notices
                 stream.open()
-                write = exchange.stream if call.method == "subscriptions/listen" else exchange.answer
-                await write(stream.events(), self._limits.ping_interval)
+                await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:
             remove()
             connection.close()
             call.sent()
-            reply.close()
+            stream.left(stream.reader)
 
 
 def _repeated_in_head(message: JSON) -> tuple[Any, ...] | None:

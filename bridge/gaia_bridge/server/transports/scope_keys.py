@@ -13,8 +13,8 @@ WHOLE_BODY: Final = "gaia_bridge.whole_body"
 """The name of another extension: the bytes of a small body, if it came with a head like the one before. `receive`
 returns them, too."""
 DISCONNECT: Final = "gaia_bridge.disconnect"
-"""The name of an ASGI extension of our listener, which other servers have not. Its `on_disconnect(callback)` calls back
-when the client leaves before its answer is complete, and returns a function that ends this."""
+"""The name of an ASGI extension of our listener, which other servers have not: a future that is done once the client
+has left before its answer was complete."""
 MOUNTED_AT: Final = "gaia_bridge.mounted_at"
 """The key of a scope for the path that leads to us: links that clients are given begin with it."""
 PARSED: Final = "gaia_bridge.parsed"

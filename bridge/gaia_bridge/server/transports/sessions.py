@@ -28,7 +28,7 @@ SESSION_HEADER = "mcp-session-id"
 
 
 class Session:
-    """One session; it is in use in a `with` block."""
+    """One session; it is in use while requests are `open`."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex
@@ -86,14 +86,6 @@ class Session:
     def worth(self) -> tuple[bool, float]:
         """The worth of the session; the least gives way first: unfinished handshakes, then the least recently used."""
         return self.was_used, self._left_at
-
-    def __enter__(self) -> None:
-        """Note that a request is being answered."""
-        self.open += 1
-
-    def __exit__(self, *raised: object) -> None:
-        """Note that a request is over."""
-        self.leave(time.monotonic())
 
     def leave(self, now: float) -> None:
         """Note that a request is over at that time of `time.monotonic`."""

@@ -82,14 +82,15 @@ class DuplexClient:
         """
         answered = answered or self._send
         connection = self._era or self._handshake
-        if "method" not in message:
-            connection.answered(message)
-        elif not is_request(message):
+        if not is_request(message):
             self._dispatcher.notified(connection, message)
         elif (refusal := self._refusal(message)) is not None:
             await answered(encoded_error(refusal))
         else:
-            await self._serve(message, size, answered)
+            task = self._begin(message, size, answered, None)
+            if message["method"] == "initialize":
+                # A client that does not wait for the answer finds its handshake complete all the same.
+                await asyncio.wait([task])
 
     def begin_direct(self, message: object, size: int, place: DirectPlace) -> bool:
         """Pass on a message directly, if it is a plain call; return whether it was passed on."""
@@ -105,12 +106,6 @@ class DuplexClient:
         call = Call(connection, connection.standing, message, size, translating=translating, direct=direct)
         self._owed.count += 1
         return self._dispatcher.begin(call, partial(self._take, call, answered))
-
-    async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
-        task = self._begin(message, size, answered, None)
-        if message["method"] == "initialize":
-            # A client that does not wait for the answer finds its handshake complete all the same.
-            await asyncio.wait([task])
 
     async def _take(self, call: Call, answered: Answered, answer: Answer) -> None:
         try:

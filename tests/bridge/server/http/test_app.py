@@ -120,10 +120,11 @@ async def calling(*agents: RegionAgent, policy: AccessPolicy | None = None) -> A
 async def test_a_quoted_name_in_a_path_is_the_one_that_is_looked_for(name: str) -> None:
     asked: list[tuple[str, str]] = []
 
-    def find(group: str, name: str) -> None:
-        asked.append((group, name))
+    class Endpoints(dict[tuple[str, str], Any]):
+        def get(self, key: tuple[str, str], default: Any = None) -> Any:
+            asked.append(key)
 
-    app = make_app(find, {}, AccessPolicy.for_address("127.0.0.1", 8765))
+    app = make_app(Endpoints(), {}, AccessPolicy.for_address("127.0.0.1", 8765))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE) as client:
         for transport in ("mcp", "mcp/", "sse", "messages/"):
             response = await client.get(f"/servers/{quote(name, safe='')}/{transport}")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,23 +34,15 @@ class Client:
 
 
 async def test_under_our_listener_nothing_waits_for_a_client_to_leave() -> None:
-    callbacks: list[Callable[[], None]] = []
-
-    def on_disconnect(callback: Callable[[], None]) -> Callable[[], None]:
-        callbacks.append(callback)
-        return callbacks.clear
-
-    client, told = Client(), list[str]()
-    exchange = HttpExchange(
-        SCOPE | {"extensions": {DISCONNECT: {"on_disconnect": on_disconnect}}}, client.receive, nowhere
-    )
-    remove = exchange.when_gone(lambda: told.append("gone"))
+    client, told, departure = Client(), list[str](), asyncio.get_running_loop().create_future()
+    exchange = HttpExchange(SCOPE | {"extensions": {DISCONNECT: departure}}, client.receive, nowhere)
+    exchange.when_gone(lambda: told.append("kept"))
+    exchange.when_gone(lambda: told.append("removed"))()
     await asyncio.sleep(0)
     assert not client.is_asked
-    callbacks[0]()
-    assert (told, exchange.is_gone) == (["gone"], True)
-    remove()
-    assert callbacks == []
+    departure.set_result(None)
+    await asyncio.sleep(0)
+    assert (told, exchange.is_gone) == (["kept"], True)
 
 
 @pytest.mark.parametrize("extensions", [{}, {"extensions": None}, {"extensions": {"http.response.debug": {}}}])

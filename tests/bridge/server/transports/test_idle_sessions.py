@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import anyio
@@ -42,13 +43,14 @@ async def test_a_session_ends_when_nobody_has_used_it_for_long_enough() -> None:
     idle, used, open_, calling = (opened(sessions) for _ in range(4))
     call = Call()
     calling.connection.received.begin(1, call)
-    with open_:
-        for _ in range(5):
-            await anyio.sleep(0.6 * IDLE)
-            with used:
-                pass
-        assert [session.is_over for session in (idle, used, open_, calling)] == [True, False, False, False]
-        assert sessions.get(idle.id) is None
+    open_.open += 1
+    for _ in range(5):
+        await anyio.sleep(0.6 * IDLE)
+        used.open += 1
+        used.leave(time.monotonic())
+    assert [session.is_over for session in (idle, used, open_, calling)] == [True, False, False, False]
+    assert sessions.get(idle.id) is None
+    open_.leave(time.monotonic())
     await anyio.sleep(2.1 * IDLE)
     assert [session.is_over for session in (used, open_, calling)] == [True, True, False]
     calling.connection.received.end(1, call)

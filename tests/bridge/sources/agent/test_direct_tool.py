@@ -224,7 +224,7 @@ async def test_a_busy_agent_refuses_direct_calls_as_it_does_others(began: list[D
 
 
 async def test_a_question_that_a_client_answers_later_leaves_the_work_in_peace(began: list[DirectCall]) -> None:
-    capabilities = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+    capabilities: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
     async with connected(one_tool(Scripted().work), "2026-07-28", Settings()) as (client, _):
         for _ in range(2):
             await client.send(client.message([], name="work", **capabilities))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+from functools import partial
+from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, Optional
 
 import pytest
@@ -29,6 +31,11 @@ SCALARS: Final[list[Any]] = [
 ]
 
 
+def subscripted(*types: Any) -> Any:
+    """As `list[int]`, of types that are known only here."""
+    return GenericAlias(types[0], types[1:])
+
+
 def optional(annotation: Any) -> Any:
     """As `annotation | None`, which not all types have."""
     return Optional[annotation]  # noqa: UP045
@@ -37,8 +44,8 @@ def optional(annotation: Any) -> Any:
 TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from([*SCALARS, list, dict]),
     lambda inner: st.one_of(
-        inner.filter(lambda item: item is not EMPTY).map(lambda item: list[item]),
-        inner.filter(lambda item: item is not EMPTY).map(lambda item: dict[str, item]),
+        inner.filter(lambda item: item is not EMPTY).map(partial(subscripted, list)),
+        inner.filter(lambda item: item is not EMPTY).map(partial(subscripted, dict, str)),
         inner.filter(lambda item: item is not EMPTY).map(optional),
     ),
     max_leaves=3,

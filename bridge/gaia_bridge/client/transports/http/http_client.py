@@ -268,13 +268,13 @@ class HttpClient:
         Raises:
             UpstreamError: A header is invalid.
         """
-        known = self._known_headers()
-        if known is None and self._auth is not None:
+        proof = self._known_headers()
+        if proof is None and self._auth is not None:
             return None
-        if self._post is None or self._post[0] != headers or self._post[1] != known:
+        if self._post is None or self._post[0] != headers or self._post[1] != proof:
             fields = {**self._headers, **checked_headers(headers)}
-            request = _Request("POST", self.url, fields if known is None else _authorised(fields, known), None)
-            self._post = headers, known, request, request.head(self._own)
+            request = _Request("POST", self.url, fields if proof is None else _authorised(fields, proof), None)
+            self._post = headers, proof, request, request.head(self._own)
         _, _, request, head = self._post
         response = self._own.connections.begin(head + _LENGTH % len(body) + body, watcher)
         return None if response is None else Posted(request, body, response)
@@ -431,10 +431,10 @@ class HttpClient:
         return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), route)
 
 
-def _authorised(headers: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+def _authorised(headers: Mapping[str, str], proof: Mapping[str, str]) -> dict[str, str]:
     """Return headers with those of an authorisation."""
     others = {name: value for name, value in headers.items() if name != "authorization"}
-    return {**others, **checked_headers(known)}
+    return {**others, **checked_headers(proof)}
 
 
 def proxy_to(url: httpx2.URL, named: str | Literal[False] | None) -> Proxy | None:
