@@ -6,11 +6,15 @@ A step is a call of a Python or C function on the event loop's thread, as `sys.s
 system calls that read and write (`/proc/self/io`). Both are the same on a busy machine, but for what happens beside the
 calls, so that this can be a check where time cannot.
 
+A call that is not passed on directly takes the ordinary way. Its functions of ours are counted, and their files:
+whoever wants to understand a call has to read them.
+
 Exit status: 0 all is within its budget; 1 something is not.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 import sys
 import tempfile
@@ -18,7 +22,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -33,6 +37,7 @@ from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
+from gaia_bridge.settings import Settings
 from gaia_bridge.sources.upstream.listing.feature_cache import FeatureCache
 
 CALLS: Final = 300
@@ -42,6 +47,7 @@ ALLOWED: Final = 1.25
 ROUNDS: Final = 2
 """The cheaper one counts: on a busy machine, timers and late imports fall into one."""
 HOST: Final = "127.0.0.1"
+_OURS: Final = f"{os.sep}gaia_bridge{os.sep}"
 
 
 class Cost(NamedTuple):
@@ -73,18 +79,34 @@ BUDGETS: Final = {
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 
 
+WAY: Final = {LEGACY: (105, 40), MODERN: (123, 44)}
+"""The functions and the files of the ordinary way of a call, HTTP -> stdio, when it was last looked at."""
+
+MORE: Final = 2
+"""The functions, and files, beyond that which are no error."""
+
+
 class Counter:
-    """Counts the steps of the thread that starts it."""
+    """Counts the steps of the thread that starts it, and the calls of each function."""
 
     def __init__(self) -> None:
         self._steps = 0
+        self._calls: collections.Counter[CodeType] = collections.Counter()
 
     def _count(self, frame: Any, event: str, arg: Any) -> None:
         if event in ("call", "c_call"):
             self._steps += 1
+            if event == "call":
+                self._calls[frame.f_code] += 1
+
+    def way(self, calls: int) -> tuple[int, int]:
+        """Return how many functions of ours each of so many calls went through, and in how many files they are."""
+        ours = [code for code, times in self._calls.items() if times >= calls / 2 and _OURS in code.co_filename]
+        return len(ours), len({code.co_filename for code in ours})
 
     def start(self) -> None:
         """Count from now on."""
+        self._calls.clear()
         self._steps, self._system_calls = 0, _system_calls()
         sys.setprofile(self._count)
 
@@ -142,10 +164,10 @@ async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGener
             tasks.cancel_scope.cancel()
 
 
-async def cost_of(way: str, called: str, era: str) -> Cost:
-    """What one call costs."""
+async def cost_of(way: str, called: str, era: str, *, direct: bool = True) -> tuple[Cost, tuple[int, int]]:
+    """What one call costs, and the functions and files of its way."""
     with tempfile.TemporaryDirectory() as folder:
-        async with Bridge(cache=FeatureCache(Path(folder))) as bridge:
+        async with Bridge(cache=FeatureCache(Path(folder)), settings=Settings(direct_calls=direct)) as bridge:
             async with (
                 add_called(bridge, called, era) as tool,
                 connected(way, bridge, era, tool) as client,
@@ -157,12 +179,12 @@ async def cost_of(way: str, called: str, era: str) -> Cost:
 
                 await anyio.to_thread.run_sync(client.greet)
                 await anyio.to_thread.run_sync(call, WARM)
-                costs: list[Cost] = []
+                costs: list[tuple[Cost, tuple[int, int]]] = []
                 for _ in range(ROUNDS):
                     counter = Counter()
                     counter.start()
                     await anyio.to_thread.run_sync(call, CALLS)
-                    costs.append(counter.stop(CALLS))
+                    costs.append((counter.stop(CALLS), counter.way(CALLS)))
                 return min(costs)
 
 
@@ -170,12 +192,21 @@ def main() -> None:
     """Measure everything, print a table, and exit with the verdict."""
     exceeded = False
     for (way, called, era), budget in BUDGETS.items():
-        cost = anyio.run(cost_of, way, called, era, backend_options={"use_uvloop": True})
+        cost, _ = anyio.run(cost_of, way, called, era, backend_options={"use_uvloop": True})
         over = cost.steps > ALLOWED * budget.steps or cost.system_calls > ALLOWED * budget.system_calls
         exceeded |= over
         sys.stdout.write(
             f"{f'{way} -> {called}':<21}{era:<12}{cost.steps:7.0f} steps, {cost.system_calls:5.2f} reads and writes; "
             f"budget {budget.steps:.0f}, {budget.system_calls:g}{'  EXCEEDED' if over else ''}\n"
+        )
+    for era, most in WAY.items():
+        measure = partial(cost_of, "HTTP", "stdio", era, direct=False)
+        cost, (functions, files) = anyio.run(measure, backend_options={"use_uvloop": True})
+        over = functions > most[0] + MORE or files > most[1] + MORE
+        exceeded |= over
+        sys.stdout.write(
+            f"{'the ordinary way':<21}{era:<12}{cost.steps:7.0f} steps, {functions} functions in {files} files; "
+            f"budget {most[0]}, {most[1]}{'  EXCEEDED' if over else ''}\n"
         )
     sys.exit(1 if exceeded else 0)
 
