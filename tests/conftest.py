@@ -184,12 +184,16 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
         collector.add_marker("core")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A mark with a row that the manifest does not know is a typing error: refuse to run.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without direct calls, leave out what is about these. A mark with a row that the manifest lacks is a typing error.
 
     Raises:
         pytest.UsageError: Some test names an unknown row.
     """
+    if config.option.no_direct_calls:
+        about = {item for item in items if "direct" in item.path.stem or "direct_call" in item.name}
+        config.hook.pytest_deselected(items=[*about])
+        items[:] = [item for item in items if item not in about]
     unknown = sorted(
         f"{item.nodeid} names {row!r}"
         for item in items

@@ -233,7 +233,10 @@ OWNERS = {
     "pytest": ("gaia_bridge.bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge_cli.servers.common"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.server.tool_search"),
-    "sse_starlette": ("gaia_bridge_doors.openai_api.turn_endpoint",),
+    "sse_starlette": (
+        "gaia_bridge_doors.openai_api.turn_endpoint",
+        "gaia_bridge.server.transports.http_exchange",
+    ),
     "starlette": (
         "gaia_bridge_daemon.background.usage",
         "gaia_bridge.bridge.*",

@@ -164,7 +164,7 @@ class HandshakeHttp:
                     exchange.pass_on_directly(HttpDirectClient(calls, session.connection, session, modern=False))
             else:
                 stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
+                await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
         finally:
             stream.left(reader)
             call.sent()
@@ -209,7 +209,7 @@ class HandshakeHttp:
         if not waiting:
             stream.finish(b"")
         with stream.carried():
-            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
+            await exchange.answer(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """Serve the standing stream of a session, or the rest of one that broke."""
@@ -226,7 +226,7 @@ class HandshakeHttp:
                 await exchange.refuse(conflict, 409, session.named)
                 return
         if stream is None:  # a gap must not look like a complete replay
-            await exchange.stream(_no_events(), self._limits.ping_interval, session.named)
+            await exchange.answer(_no_events(), self._limits.ping_interval, session.named)
             return
         stream.resume(missed)
         with stream.carried():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.calls.direct_call import DirectCall
 from gaia_bridge.protocol.headers import REVISION_HEADER
@@ -115,13 +115,38 @@ class HttpExchange:
         """Answer with a JSON-RPC error."""
         await self.json(encoded_error(refusal), status, headers)
 
-    async def stream(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
-        """Answer with server-sent events until there are no more, or the client leaves.
+    async def answer(self, events: AsyncGenerator[bytes], ping: float, headers: Headers | None = None) -> None:
+        """Answer a request with server-sent events; see `stream`."""
+        await write_events(self._send, events, ping, headers or [], self.when_gone)
+
+    async def stream(self, events: AsyncIterator[bytes], ping: float, headers: Headers | None = None) -> None:
+        """Open a stream that stays, with server-sent events until there are no more, or the client or the program ends.
+
+        Under a server that is not ours, `sse_starlette` is what notices that the program ends.
 
         Args:
             ping: Seconds between two signs of life.
         """
-        await write_events(self._send, events, ping, headers or [], self.when_gone)
+        from sse_starlette import EventSourceResponse
+
+        head = {"cache-control": "no-cache, no-transform"}
+        head |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
+        # The tasks of a response are left to the garbage collector; not the connection and the events with them.
+        ends: list[Any] = [self._receive, self._send]
+
+        async def receive() -> Message:
+            message: Message = await ends[0]()
+            return message
+
+        async def send(message: Message) -> None:
+            await ends[1](message)
+
+        response = EventSourceResponse(events, headers=head, ping=int(ping))
+        try:
+            await response(self.scope, receive, send)
+        finally:
+            ends.clear()
+            del response.body_iterator
 
 
 def _read(scope: Scope) -> _Fields:

@@ -146,7 +146,8 @@ class ModernHttp:
             elif not exchange.is_gone:
                 remove()  # from here on, the response itself notices
                 stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval)
+                write = exchange.stream if call.method == "subscriptions/listen" else exchange.answer
+                await write(stream.events(), self._limits.ping_interval)
         finally:
             remove()
             connection.close()
